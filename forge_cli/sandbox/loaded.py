@@ -132,9 +132,10 @@ def is_near(path: Path, root: Path) -> bool:
     return path.is_relative_to(root) or root.is_relative_to(path)
 
 
-# Each check compares a path with hundreds of others: folding them again would take most of the time.
+# Each check compares a path with hundreds of others; folding them anew would dominate the time.
 @lru_cache(maxsize=16384)
 def folded_parts(path: Path) -> Parts:
+    """Return the parts of a path, folded so that equal files have equal parts."""
     return tuple(map(folded, path.parts))
 
 

@@ -26,14 +26,18 @@ _ANCHORS = ("pass", "pwd", "secret", "token", "key", "auth", "cookie", "sig", "-
 
 _BLANK = r"[ \t]{0,40}"
 _QUOTE = r"\\{0,16}[\"'`]"
-_SUFFIX = r"(?:[_-]?(?:base|old|new|prod|production|staging|dev|live|value|plain|raw|primary|secondary|v?\d{1,3}))"
+_SUFFIX = (
+    r"(?:[_-]?(?:base|old|new|prod|production|staging|dev|live|value|plain|raw|primary|secondary"
+    r"|v?\d{1,3}))"
+)
 _KEYED = re.compile(
     r"(?:pass(?:word|wd|phrase|code|wort)?|pwd|secret|token|key|auth(?:orization)?|cookie|sig(?:nature)?)"
     rf"(?P<suffix>{_SUFFIX}?)(?P<close>(?:{_QUOTE})?\]?)(?:"
     # name: TOKEN, value: ...
     rf"(?P<pair>,?(?:\\[nr]|\s){{0,40}}(?:{_QUOTE})?value(?:{_QUOTE})?{_BLANK}[:=]{_BLANK})"
     # token: str = "..." and token string = "..."
-    rf"|(?P<typed>(?:{_BLANK}:{_BLANK}|[ \t]{{1,40}})[a-z][\w\[\]|.]{{0,40}}{_BLANK}:?={_BLANK}(?={_QUOTE}))"
+    rf"|(?P<typed>(?:{_BLANK}:{_BLANK}|[ \t]{{1,40}})[a-z][\w\[\]|.]{{0,40}}"
+    rf"{_BLANK}:?={_BLANK}(?={_QUOTE}))"
     rf"|(?P<fallback>:-)"  # ${TOKEN:-...}
     rf"|(?P<colon>{_BLANK}:(?![:=]){_BLANK}(?:\s{{1,40}}(?={_QUOTE}))?)"
     rf"|(?P<equals>{_BLANK}(?::=|=>|[=!]?={{1,2}}){_BLANK})"
@@ -57,7 +61,8 @@ _WHOLE_LINE = re.compile(r"(?:(?!\\+[nr])[^\r\n])*+")
 _CONTENT = re.compile(r"[^<>\r\n]*+")
 _LINE_ENDS = re.compile(r"[ \t]*(?:\Z|[\r\n]|[#;][ \t]|\\+[nr]|\\*[\"'`])")
 _LINE_BEGINS = re.compile(
-    r"[ \t]*(?:\d{1,7}[:|\t→ ][ \t]*)?(?:[-+>*$#][ \t]+|[+-])?[ \t]*(?:(?:export|set|env|arg|declare -x|local)[ \t]+)?",
+    r"[ \t]*(?:\d{1,7}[:|\t→ ][ \t]*)?(?:[-+>*$#][ \t]+|[+-])?[ \t]*"
+    r"(?:(?:export|set|env|arg|declare -x|local)[ \t]+)?",
     re.IGNORECASE,
 )
 _LINE_BREAK = re.compile(r"[\r\n\"'`]|\\[nr]")

@@ -56,7 +56,8 @@ SHAPES = (
     _led(
         "private-key",
         "-----BEGIN ",
-        rf"({_HEADER}(?:{_ARMOR}-----END [A-Z0-9 ]{{1,60}}-----|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{{16,}}+)++))",
+        rf"({_HEADER}(?:{_ARMOR}-----END [A-Z0-9 ]{{1,60}}-----"
+        r"|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)++))",
     ),
     _key("anthropic", "sk-ant-", r"[\w-]{16,512}"),
     _key("openai", "sk-", r"[\w-]{32,}", _APART),

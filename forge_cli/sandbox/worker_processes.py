@@ -1,4 +1,4 @@
-"""The child processes of one worker: confined, where the worker wants it and the machine can."""
+"""The child processes of one worker, confined if the worker wants it and the machine can."""
 
 from __future__ import annotations
 
@@ -43,31 +43,32 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.trial.trials import Trials
     from forge_cli.sandbox.trial.view import TrialView
 
-NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
-NAMES_NOT_KEPT = (
-    "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
+NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or use 'isolation: off'"
+NAMES_NOT_KEPT = "sandbox.network lists names, but this machine cannot keep commands from others"
+NOT_RENAMED = (
+    "a folder cannot be renamed on a copy; from now on, commands change the files themselves, "
+    "and cannot be undone"
 )
-NOT_RENAMED = "a folder cannot be renamed on a copy, so from now on commands change the files themselves, and are not undone"
 
-NAMED = 10
-"""Protected names that are told one by one."""
+MAX_NAMED = 10
+"""Protected names that are listed in a warning."""
 
 
 class Undoable(Struct, frozen=True):
-    """How a command works on copies, so that what it does can be undone."""
+    """How a command works on copies, so that it can be undone or judged."""
 
     folder: Path
-    """The folder of the copies."""
+    """The folder for the copies."""
     keep: Callable[[ChangeSet], None] | None = None
-    """Gets what will be changed, before it is."""
+    """Callback that saves the originals before they are changed."""
     judge: Callable[[ChangeSet], None] | None = None
-    """Raises a ToolError where nothing of it may be applied; such a command never works on the files themselves."""
+    """Raises a ToolError to refuse the changes; such a command never works without a copy."""
 
 
 class WorkerProcesses(Processes):
-    """The type of ``env.processes``, with what forge's own toolsets need besides.
+    """The implementation of ``env.processes``, with more methods for forge's own toolsets.
 
-    How commands are confined is found out when the first toolset wants to know: a worker that starts nothing pays
+    The confinement is found out when it is first needed, so that a worker that starts nothing pays
     nothing for it, and gets no notice.
     """
 
@@ -82,16 +83,16 @@ class WorkerProcesses(Processes):
         outside: Outside = INTERNET,
         tasks: asyncio.TaskGroup | None = None,
     ) -> None:
-        """``tasks`` is a group that somebody else enters and leaves, after ``children`` are closed."""
+        """Prepare the processes; ``tasks`` is left by its owner after ``children`` are closed."""
         self.children = ChildProcesses(tasks=tasks)
-        """For commands of forge itself, such as compilers: never confined."""
+        """Commands of forge itself, such as compilers, which are never confined."""
         self._sandbox = sandbox
         self._workspace = workspace
         self._home = home
         self._notify = notify
         self._keeper = FileKeeper()
         self._copies = True
-        """Whether commands can work on copies, as far as anybody knows."""
+        """False once commands have turned out not to work on copies."""
         self._found_wrap: Confined | Unconfined | None = None
         self._temporary: TemporaryFolder | None = None
         self._reading_runs: ReadingRuns | None = None
@@ -103,7 +104,7 @@ class WorkerProcesses(Processes):
             self._proxy = NetworkProxy(network, gate, outside)
 
     async def aclose(self) -> None:
-        """Stop all commands, and drop what they share."""
+        """Stop all commands, and remove their shared folder."""
         try:
             await self.children.aclose()
         finally:
@@ -111,7 +112,7 @@ class WorkerProcesses(Processes):
                 self._temporary.close()
 
     def _open_temporary(self) -> TemporaryFolder:
-        """Return the ``/tmp`` that all commands of the worker share, made for the first of them."""
+        """Return the shared ``/tmp`` of the worker's commands, made for the first of them."""
         if self._temporary is None:
             self._temporary = TemporaryFolder(self._sandbox.isolation.limits.file_size)
         return self._temporary
@@ -136,10 +137,11 @@ class WorkerProcesses(Processes):
         seen: bool = False,
         **options: Unpack[CommandOptions],
     ) -> Finished:
-        """The command asks for what ``pipes`` answers; with ``names`` it may make protected names.
+        """Run a command; with ``names``, it may make protected names.
 
-        ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
-        if that is possible. Where it is ``seen`` or ``undoable`` its result says which unix sockets it was refused.
+        ``pipes`` answer its requests. ``watch`` and ``interrupted`` are those of
+        ``ChildProcesses.run``. An ``undoable`` command works on copies if possible. The result of a
+        ``seen`` or ``undoable`` command lists refused unix sockets.
         """
         from forge_cli.sandbox.trial.trials import copies_problem
 
@@ -164,20 +166,17 @@ class WorkerProcesses(Processes):
                     refused.done = ran
                 raise refused
             if copies.problems:
-                raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
+                raise ToolError(f"its changes could not be applied: {copies.problems[0]}")
             if undoable.judge and not copies.started(ran):
-                raise ToolError(
-                    f"nothing was done: it has to work on a copy, and there is none: {ran.stderr.strip()}"
-                )
+                why = ran.stderr.strip()
+                raise ToolError(f"nothing was done: it needs a copy, and there is none: {why}")
             from forge_cli.sandbox.trial.trials import may_lack_rename
 
             if copies.started(ran) and may_lack_rename(ran) and not undoable.judge:
                 self._copies = False
                 self._say("warning", NOT_RENAMED)
-                return replace(
-                    ran,
-                    stderr=f"{ran.stderr.rstrip()}\nforge: {NOT_RENAMED}; run the line again\n".lstrip(),
-                )
+                said = f"{ran.stderr.rstrip()}\nforge: {NOT_RENAMED}; run the line again\n"
+                return replace(ran, stderr=said.lstrip())
             if copies.started(ran):
                 return replace(ran, sockets=tuple(copies.sockets))
             self._copies = False
@@ -197,7 +196,7 @@ class WorkerProcesses(Processes):
             return replace(await run(wrap=seen), sockets=tuple(seen.sockets))
 
     async def run_as_person(self, argv: Sequence[str], *, input: str, timeout: float) -> Finished:
-        """Run what the person's own config names: with the person's whole environment, and never confined."""
+        """Run a program from the person's own config, with the full environment and unconfined."""
         options = self._options(argv, UNCONFINED, {"input": input, "timeout": timeout})
         options["env"] = {**os.environ, "FORGE_WORKSPACE": str(self._workspace)}
         options["limits"] = NO_LIMITS
@@ -218,7 +217,7 @@ class WorkerProcesses(Processes):
         names: bool = False,
         encoding: str = "utf-8",
     ) -> Child:
-        """Start a command that takes input, and whose two outputs come as one."""
+        """Start a command that takes input and has a single output."""
         options = self._options(
             argv, self.wrap((), writable, names=names), {"cwd": cwd, "env": env}
         )
@@ -227,9 +226,9 @@ class WorkerProcesses(Processes):
     def serve(
         self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int
     ) -> Child:
-        """Start a server that is talked to by its standard streams.
+        """Start a server that communicates by its standard streams.
 
-        ``kept`` bytes of them wait to be read.
+        ``kept`` bytes of them are buffered.
         """
         wrap: Wrap = self.wrap() if confined else UNCONFINED
         options = self._options(argv, wrap, {"env": env})
@@ -239,17 +238,18 @@ class WorkerProcesses(Processes):
         return self.children.start(argv, **options, takes_input=True)
 
     def _options(self, argv: Sequence[str], wrap: Wrap, wanted: CommandOptions) -> StartOptions:
-        """The options of a command, once it is sure that there is a program: ``bwrap`` reports it badly."""
+        """Return the options of a command, after checking that its program exists.
+
+        ``bwrap`` would report a missing program badly.
+        """
         known = CommandOptions.__annotations__
         for name in wanted.keys() - known.keys():
-            raise TypeError(f"a command has no option {name!r}; they are {', '.join(known)}")
+            raise TypeError(f"unknown command option {name!r}; the options are {', '.join(known)}")
         folder = self._workspace / (wanted.get("cwd") or ".")
         environment = self._environment(wanted.get("env"))
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
-            raise ToolError(
-                f"{shown(argv[0])} cannot be started: there is no such executable program"
-            )
+            raise ToolError(f"{shown(argv[0])} cannot be started: no such executable program")
         if wrap.confined and self._cache_folder:
             environment.setdefault("XDG_CACHE_HOME", self._cache_folder)
         given = wanted.get("input")
@@ -265,9 +265,9 @@ class WorkerProcesses(Processes):
 
     @cached_property
     def _cache_folder(self) -> str | None:
-        """The folder for caches of confined commands, which compilers cannot do without: it is in their ``/tmp``.
+        """The folder for caches of confined commands, in their ``/tmp``; compilers need one.
 
-        None if something in the one of the home is shown to them: programs would not find that any more.
+        None if a part of the home's cache is visible, which programs would no longer find.
         """
         wrap = self._find_wrap()
         if isinstance(wrap, Unconfined) or wrap.mechanism.name != "bwrap":
@@ -290,7 +290,7 @@ class WorkerProcesses(Processes):
     def wrap(
         self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), *, names: bool = False
     ) -> Confined | Unconfined:
-        """How a command is started that may read and write these as well, and with ``names`` make protected names."""
+        """Return how to start a command that may use these paths and protected ``names``."""
         try:
             wrap = self._find_wrap()
         except WorkerError as error:
@@ -315,27 +315,24 @@ class WorkerProcesses(Processes):
         )
 
     def _keep(self, confinement: Confinement, name: str) -> bool:
-        """Let a protected name stay, also when a command ends that runs at the same time.
-
-        Not an own file.
-        """
+        """Let a protected name stay, also for concurrent commands; own files are not accepted."""
         if name in confinement.made():
             return self._is_kept(name)
         self._sandbox.written.add(name)
         return True
 
     def _is_kept(self, name: str) -> bool:
-        """Has a call that was approved for it made this name, and not the command?"""
+        """Return True if an approved call, and not the command, made this name."""
         return any(path == name or path.startswith(f"{name}/") for path in self._sandbox.written)
 
     def _is_written(self, before: frozenset[str], name: str) -> bool:
-        """Has a call that was approved for it written this file since then?"""
+        """Return True if an approved call has written this file in the meantime."""
         return name not in before and self._is_kept(name)
 
     def _find_wrap(self) -> Confined | Unconfined:
         """Return how commands are started.
 
-        The first call looks at the machine and reports what it finds.
+        The first call looks at the machine and reports the result.
         """
         if self._found_wrap is None:
             self._found_wrap = self._look_for_confinement()
@@ -382,7 +379,7 @@ class WorkerProcesses(Processes):
 
     @property
     def no_copies(self) -> str | None:
-        """Why commands cannot work on copies of the zones here; None where they can."""
+        """The reason why commands cannot work on copies of the zones here, or None."""
         wrap = self._find_wrap()
         if isinstance(wrap, Unconfined):
             return "commands are not confined"
@@ -393,18 +390,18 @@ class WorkerProcesses(Processes):
 
     @property
     def zones(self) -> Sequence[Zone]:
-        """The zones of the worker, which decide on what its commands delete."""
+        """The zones of the worker, whose rules apply to deletions by commands."""
         return self._sandbox.zones
 
     @property
     def can_try(self) -> bool:
-        """Whether commands are confined by what a trial needs, also where this process only looks."""
+        """True if the confinement of commands allows trials."""
         wrap = self._find_wrap()
         return isinstance(wrap, Confined) and wrap.mechanism.name == "bwrap"
 
     @cached_property
     def trials(self) -> Trials | None:
-        """The trials on copies; None where commands are not confined."""
+        """The trials on copies; None if commands are not confined."""
         from forge_cli.sandbox.trial.view import TrialView
 
         return self._trials_with(
@@ -413,17 +410,17 @@ class WorkerProcesses(Processes):
 
     @cached_property
     def approved_trials(self) -> Trials | None:
-        """The trials of lines that rules approve: they see what the worker names for commands, but for sockets."""
+        """Trials of lines that rules approve; they see ``sandbox.read`` except its sockets."""
         return self._trials_with(self._approved_view)
 
     def close_reading_runs(self) -> None:
-        """Remove what they keep from one command to the next."""
+        """Remove what is kept between commands that only read."""
         if self._reading_runs:
             self._reading_runs.close()
 
     @property
     def reading_runs(self) -> ReadingRuns | None:
-        """The runs of commands that should only read; None if nothing can confine them."""
+        """The runs of commands that should only read; None if they cannot be confined."""
         if self._reading_runs is None and self.can_try:
             self._reading_runs = self._open_reading_runs()
         return self._reading_runs
@@ -466,11 +463,10 @@ class WorkerProcesses(Processes):
         interrupted: Callable[[Finished], Exception] | None = None,
         **options: Unpack[CommandOptions],
     ) -> Finished:
-        """Run a command in a way that somebody has prepared."""
+        """Run a command with a prepared confinement."""
         started = self._options(argv, wrap, options)
-        if (
-            self._proxy
-        ):  # it is not there, and would stand before the places that a command wants to reach
+        # The proxy is not there, and its address would hide the destinations that are wanted.
+        if self._proxy:
             hidden = self._proxy.variables().keys() - (options.get("env") or {}).keys()
             started["env"] = {
                 name: value for name, value in started["env"].items() if name not in hidden
@@ -480,7 +476,7 @@ class WorkerProcesses(Processes):
         )
 
     def warn_of_rules(self) -> None:
-        """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
+        """Warn once that pre-approved lines are not confined, instead of the general warning."""
         wanted = self._sandbox.isolation
         if (
             wanted.level is IsolationLevel.AUTO
@@ -495,8 +491,7 @@ class WorkerProcesses(Processes):
             self._notify(level, sentence)
 
     def _tell(self, did: str, names: Sequence[str]) -> None:
-        """Name to the person what the file tools would have asked for."""
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        self._notify(
-            "warning", f"a command has {did}: {', '.join(map(shown, names[:NAMED]))}{more}"
-        )
+        """Report the files that the file tools would have asked for."""
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        listed = ", ".join(map(shown, names[:MAX_NAMED]))
+        self._notify("warning", f"a command has {did}: {listed}{more}")

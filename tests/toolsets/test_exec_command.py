@@ -531,7 +531,7 @@ async def test_what_reads_no_more_is_told_of(opened: Open) -> None:
         outcome = await hands.write("word\n")
         assert (outcome.status, outcome.error) == (
             "error",
-            "the process does not read its input any more",
+            "the process no longer reads its input",
         )
 
 

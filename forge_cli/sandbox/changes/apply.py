@@ -92,6 +92,7 @@ class ChangeSet(Struct, frozen=True):
 
 @lru_cache(maxsize=16)
 def upper_folder(folder: Path, zone: str) -> Path:
+    """Return the folder with the new contents of a zone."""
     return folder / sha256(os.fsencode(zone)).hexdigest()[:16] / "upper"
 
 
@@ -317,7 +318,7 @@ def _is_kept_by(change: PathChange) -> bool:
 
 def _keep(parent: int, name: str, target: Path) -> None:
     info = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    # With another name, the file could be rewritten in place, and a link would show the new content.
+    # A file with other names may be rewritten in place, which would change a link, too.
     if info.st_nlink == 1:
         with suppress(OSError):
             os.link(name, target, src_dir_fd=parent, follow_symlinks=False)

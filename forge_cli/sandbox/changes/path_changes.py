@@ -416,6 +416,7 @@ def dump_change(change: PathChange) -> dict[str, Any]:
 
 
 def load_change(data: dict[str, Any]) -> PathChange:
+    """Read a change that ``dump_change`` has written."""
     entries: list[Entry | None] = []
     for name in _SIDES:
         entry = data.get(name)

@@ -25,7 +25,8 @@ def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
     around = innermost_zone(zone.path, parent_zones)
     if around is None:
         known = ", ".join(f"/{outer.name} is {shown(str(outer.path))}" for outer in parent_zones)
-        problem = f"zone '{zone.name}': {shown(str(zone.path))} lies outside the zones of the parent worker"
+        place = shown(str(zone.path))
+        problem = f"zone '{zone.name}': {place} is outside the zones of the parent worker"
         raise WorkerError(zone.where, problem, hint=known or "the parent worker has no zones")
     inside = [
         outer
@@ -97,7 +98,7 @@ def name_in(sandbox: FileOperations, real: Path) -> str | None:
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
     """Return True if a worker could have written a file, or a link to it, without asking."""
-    # A worker file asks once it exists. Before that, forge did not know it, so that it could be made.
+    # A worker file asks once it exists; before that, forge did not know it.
     before = copy(sandbox)
     before.own = OwnFiles(sandbox.protected)
     names = {name_in(sandbox, real) for real in (path.resolve(), path.parent.resolve() / path.name)}

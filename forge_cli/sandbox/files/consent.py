@@ -34,7 +34,8 @@ def require_capability(
     """Raise a ToolError for the model if the place does not allow the access at all."""
     if access.changes and place.zone.mode is ZoneMode.RO:
         raise ToolError(
-            f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; {_writable(zones)}"
+            f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; "
+            f"{_writable(zones)}"
         )
     if place.kind == "special":
         raise ToolError(

@@ -70,6 +70,7 @@ FileState = tuple[int, int, int]
 
 
 def identity_of(info: os.stat_result) -> Identity:
+    """Return the identity of a file."""
     return info.st_dev, info.st_ino
 
 
@@ -79,6 +80,7 @@ def state_of(info: os.stat_result | None) -> FileState | None:
 
 
 def kind_of(mode: int) -> FileKind:
+    """Return the kind of a file with this mode."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):

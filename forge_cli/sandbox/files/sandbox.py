@@ -49,9 +49,10 @@ class JudgedPath(Struct, frozen=True):
 class Sandbox(FileOperations):
     """The zones of one worker.
 
-    ``judge`` says whether somebody has to consent; the other methods act. Each of them walks to the file again and
-    checks the capability again, so a tree that changed since ``judge`` does not lead outside. This object acts without
-    asking for consent: tools get a ``view`` of it, which checks consent on the very place that it opens.
+    ``judge`` returns whether someone has to consent; the other methods act. Each of them resolves
+    and checks the path again, so that a tree that changed since ``judge`` does not lead outside.
+    This object acts without asking for consent. Tools get a ``view`` of it, which checks consent on
+    the very place that it opens.
     """
 
     def __init__(
@@ -185,9 +186,7 @@ class Sandbox(FileOperations):
             access = _access_by_kind(place, access) if folders else access
             require_capability(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
-                raise Stale(
-                    f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now"
-                )
+                raise _led_elsewhere(asked, expected, place)
             if rights:
                 rights.require(asked, place, access)
             if access is Access.WRITE:
@@ -232,6 +231,11 @@ class Sandbox(FileOperations):
         zone = innermost_zone(real, self._zones)
         is_key = not _KEYS.isdisjoint(real.relative_to(self._home).parts[:1])
         return is_key or zone is None or not zone.path.is_relative_to(self._home)
+
+
+def _led_elsewhere(asked: ParsedPath, before: str, place: Place) -> Stale:
+    now = shown(place.virtual)
+    return Stale(f"{asked} led to {shown(before)} when it was judged, and to {now} now")
 
 
 def _unusable(asked: ParsedPath, error: OSError) -> ToolError:
@@ -325,7 +329,7 @@ class AccessRights:
         for path in judged:
             if path.use.access in _DECLARATIONS:
                 self._places[path.use.path] = path.place
-            # Two judged paths may lead to one file: it keeps its first state, and gets both accesses.
+            # Two paths may lead to one file: its first state counts, and both accesses.
             self._states.setdefault(path.place, path.state)
             granted = self._granted.setdefault(path.place, {Access.READ})
             if changes:
@@ -334,10 +338,8 @@ class AccessRights:
     def require(self, asked: ParsedPath, place: Place, access: Access) -> None:
         """Raise a ToolError if the call lacks this right, or Stale if the place has changed."""
         declared = self._places.get(asked.text)
-        if declared not in (None, place.virtual):
-            raise Stale(
-                f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now"
-            )
+        if declared is not None and declared != place.virtual:
+            raise _led_elsewhere(asked, declared, place)
         if access.changes and not self._changes:
             raise ToolError(f"{asked} was not touched: a check or a preview of a call only looks")
         if access not in _DECLARATIONS:

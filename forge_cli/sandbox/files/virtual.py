@@ -39,6 +39,7 @@ class ParsedPath(Struct, frozen=True):
 
 
 def virtual_path(zone: Zone, parts: Sequence[str] = ()) -> str:
+    """Return the path ``/ZONE/...`` under which tools see a file."""
     return "/".join(("", zone.name, *parts))
 
 
@@ -71,7 +72,7 @@ def parse_path(text: str, zones: Sequence[Zone], workspace: Path | None = None) 
         steps = steps[1:]
     elif USER_HOME.fullmatch(steps[0]):
         raise ToolError(
-            f"{shown(text)} is in the home of another user; for a file of that name write {shown('./' + text)}"
+            f"{shown(text)} is the home of another user; for a file, write {shown('./' + text)}"
         )
     else:
         around = _working_directory(zones, workspace).parts[1:]

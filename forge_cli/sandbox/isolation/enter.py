@@ -54,6 +54,7 @@ def give_up_capabilities() -> None:
 
 
 def enter(ruleset: int, program: bytes) -> None:
+    """Give up rights for good, by a Landlock ruleset and a seccomp program."""
     _call(_libc.prctl, _PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     # Join a new keyring if the kernel has any: the one of the session holds the user's keys.
     _libc.syscall(_KEYCTL, ctypes.c_long(_JOIN_SESSION_KEYRING), None)
@@ -66,6 +67,10 @@ def enter(ruleset: int, program: bytes) -> None:
 
 
 def main(ruleset: int, filters: int, folder: str, argv: list[str]) -> int:
+    """Become the command, with ``folder`` as its temporary folder.
+
+    Return an exit code on failure.
+    """
     try:
         enter(ruleset, os.pread(filters, 1 << 16, 0))
         os.close(ruleset)

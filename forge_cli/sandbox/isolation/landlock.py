@@ -113,10 +113,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 @cache
 def landlock_version() -> int:
-    """The version of the interface that this kernel has.
-
-    0 where it has none, or where it is switched off.
-    """
+    """Return the version of the interface in this kernel; 0 if it is missing or disabled."""
     if sys.platform != "linux":
         return 0
     try:

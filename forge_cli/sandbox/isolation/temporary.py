@@ -51,7 +51,8 @@ class TemporaryFolder:
         """Return why it contains too much and is to be emptied, or None."""
         size, entries = _measure(self.path)
         if self.room is not None and size > self.room:
-            return f"it left more than {spell_size(self.room)} in {_SEEN_AS} (sandbox.limits.file_size), which was emptied"
+            limit = f"{spell_size(self.room)} in {_SEEN_AS} (sandbox.limits.file_size)"
+            return f"it left more than {limit}, which was emptied"
         if entries > MAX_ENTRIES:
             return f"it left more than {MAX_ENTRIES} files in {_SEEN_AS}, which was emptied"
         return None

@@ -1,1 +1,4 @@
-"""The network of confined commands: names that rules cover, others by consent, all through a proxy that forge keeps."""
+"""The network of confined commands, reached only through a proxy of forge.
+
+Rules cover some names; the others ask.
+"""

@@ -1,4 +1,4 @@
-"""Access to the network: a name is covered by a rule or asked for, then resolved, and its addresses checked again."""
+"""Access to the network: names are checked by rules or consent, and their addresses afterwards."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from forge_cli.sandbox.network.rules import (
     read_host,
 )
 
-ADDRESSES_AT_MOST = 8
-ASKED_AT_MOST = 20
-"""Names that one command may ask for; a program that tries them all would keep a person busy for ever."""
-TOLD_AT_MOST = 20
+MAX_ADDRESSES = 8
+MAX_QUESTIONS = 20
+"""Names that one command may ask for, so that a program cannot keep a person busy for ever."""
+MAX_REPORTED = 20
 RESOLVE_TIME = 30
 
 StopClock = Callable[[], AbstractContextManager[None]]
@@ -37,15 +37,15 @@ class Outside(Protocol):
     """The network as the proxy sees it."""
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """The addresses of a name; an OSError where it has none."""
+        """Return the addresses of a name; raise OSError if it has none."""
         ...
 
     def is_here(self, address: str) -> bool:
-        """Whether an address is one of this machine's own."""
+        """Return True for an address of this machine."""
         ...
 
     async def connect(self, address: str, port: int) -> ByteStream:
-        """A connection to an address, never to a name; an OSError where there is none to be had."""
+        """Connect to an address, never to a name; raise OSError if that fails."""
         ...
 
 
@@ -54,12 +54,13 @@ class Internet:
 
     async def resolve(self, host: str) -> Sequence[str]:
         found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        return [str(address[0]) for *_, address in found][:ADDRESSES_AT_MOST]
+        return [str(address[0]) for *_, address in found][:MAX_ADDRESSES]
 
     def is_here(self, address: str) -> bool:
-        """Whether an address is this machine's own; nothing is sent to find that out."""
+        """Return True for an address of this machine; nothing is sent to find that out."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            # Connecting a datagram socket only chooses the own address that would be used.
             probe.connect((address, 9))
             return str(probe.getsockname()[0]) == address
         return False
@@ -72,19 +73,19 @@ INTERNET = Internet()
 
 
 class Destination(Struct, frozen=True):
-    """The destination of a command; the host is a name or an address."""
+    """The destination of a connection; the host is a name or an address."""
 
     host: str
     port: int
     command: str
-    """The command line that wants it."""
+    """The command line that wants to connect."""
 
     def __str__(self) -> str:
         return host_and_port(self.host, self.port)
 
 
 class NetworkGate(Protocol):
-    """The gate that is asked for what no rule covers, and told of every connection."""
+    """Asks about destinations that no rule covers, and records every connection."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision: ...
 
@@ -94,7 +95,7 @@ class NetworkGate(Protocol):
 
 
 class NeverAsks:
-    """Refuses what no rule covers, and does not report it."""
+    """A gate that refuses every destination, and records nothing."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         return ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
@@ -109,7 +110,7 @@ NEVER_ASKS = NeverAsks()
 
 
 class Refused(Exception):
-    """A connection that is not made, and why."""
+    """A connection that is not made, with the reason."""
 
     def __init__(self, reason: str, by: DecidedBy) -> None:
         super().__init__(reason)
@@ -118,26 +119,26 @@ class Refused(Exception):
 
 @dataclass
 class NetworkCheck:
-    """The connections of one command: an answer holds for all that it makes to the same host and port."""
+    """The connections of one command; an answer holds for all to the same host and port."""
 
     command: str
     rules: NetworkRules
     gate: NetworkGate
     outside: Outside
     refused: dict[str, str] = field(default_factory=dict)
-    """The reason for each destination that was refused."""
+    """The reason for each refused destination."""
     _answers: dict[Destination, ApprovalDecision] = field(default_factory=dict)
     _one_question: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def admit(self, host: str, port: int, stop_clock: StopClock) -> Sequence[str]:
-        """The addresses at which a host may be reached; none where it has none, Refused where it may not."""
+        """Return the addresses of a host; raise Refused if the command may not reach it."""
         wanted = Destination(visible(cut(host, NAME_MAX, "middle")), port, self.command)
         try:
             wanted = Destination(_read(host), port, self.command)
             by = await self._consent(wanted, stop_clock)
             addresses = self._public(await self._resolve(wanted.host))
         except Refused as error:
-            if len(self.refused) < TOLD_AT_MOST:
+            if len(self.refused) < MAX_REPORTED:
                 self.refused[str(wanted)] = str(error)
             self.gate.record(wanted, allowed=False, by=error.by, reason=str(error))
             raise
@@ -145,7 +146,10 @@ class NetworkCheck:
         return addresses
 
     async def _consent(self, wanted: Destination, stop_clock: StopClock) -> DecidedBy:
-        """The source of the consent to a destination; a name is looked up only then, for that tells it to others."""
+        """Return who consented to a destination.
+
+        A name is resolved only afterwards, because resolving it tells others about it.
+        """
         if is_address(wanted.host):
             self._public([wanted.host])
         if self.rules.covers(wanted.host, wanted.port):
@@ -153,21 +157,20 @@ class NetworkCheck:
         async with self._one_question:
             decision = self._answers.get(wanted)
             if decision is None:
-                if len(self._answers) >= ASKED_AT_MOST:
-                    raise Refused(
-                        f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others",
-                        "rule",
-                    )
+                if len(self._answers) >= MAX_QUESTIONS:
+                    reason = f"no rule covers it, and the command asked for {MAX_QUESTIONS} others"
+                    raise Refused(reason, "rule")
                 with stop_clock():
                     decision = self._answers[wanted] = await self.gate.ask(wanted)
         if not decision.approved:
-            raise Refused(
-                "; ".join(filter(None, ["no rule covers it", decision.note])), decision.by
-            )
+            reason = "no rule covers it"
+            if decision.note:
+                reason = f"{reason}; {decision.note}"
+            raise Refused(reason, decision.by)
         return decision.by
 
     async def _resolve(self, host: str) -> Sequence[str]:
-        """The addresses of a name; none where it has none, or the answer is late."""
+        """Return the addresses of a name; none if it has none or the answer takes too long."""
         if is_address(host):
             return [host]
         with suppress(OSError), anyio.move_on_after(RESOLVE_TIME):
@@ -175,7 +178,10 @@ class NetworkCheck:
         return []
 
     def _public(self, addresses: Sequence[str]) -> Sequence[str]:
-        """Those that lie on the public network and are not this machine's."""
+        """Return the public addresses that are not this machine's.
+
+        Raise Refused if none is left.
+        """
         reasons = {address: self._why_not(address) for address in addresses}
         found = [address for address, reason in reasons.items() if reason is None]
         if not found and reasons:
@@ -184,8 +190,9 @@ class NetworkCheck:
         return found
 
     def _why_not(self, address: str) -> str | None:
-        here = "is an address of this machine itself"
-        return address_refusal(address) or (here if self.outside.is_here(address) else None)
+        if self.outside.is_here(address):
+            return address_refusal(address) or "is an address of this machine itself"
+        return address_refusal(address)
 
 
 def _read(host: str) -> str:

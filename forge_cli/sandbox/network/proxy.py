@@ -1,4 +1,4 @@
-"""The proxy of one command: HTTP and CONNECT on a port in the command's own network, kept and answered by forge."""
+"""The proxy of one command: HTTP and CONNECT on a port in the command's own network."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from forge_cli.sandbox.network.rules import NetworkRules, read_port
 from forge_cli.sandbox.processes.command import bash_argv
 
 PORT = 3128
-COMMAND_SHOWN = 1000
-AT_ONCE = 64
-"""Connections of one command; others wait until one of these ends."""
-IN_ALL = 10_000
+MAX_COMMAND_SHOWN = 1000
+MAX_CONNECTIONS = 64
+"""Simultaneous connections of one command; others wait until one of these ends."""
+MAX_REQUESTS = 10_000
 HEAD_TIME = 30
 CONNECT_TIME = 30
 DRAIN_SECONDS = 2
-"""Seconds for an answer of the proxy itself to be read."""
-IDLE = 300
-"""Seconds after which a connection is closed that nothing passes through."""
+"""Seconds for the client to read an answer of the proxy itself."""
+IDLE_TIMEOUT = 300
+"""Seconds without data after which a connection is closed."""
 PIECE = 65536
 ENDED = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 HEAD_LIMIT = 64 * 1024
@@ -68,7 +68,7 @@ _FOR_THE_PROXY = frozenset(
 
 
 class NetworkProxy(Struct, frozen=True):
-    """How the commands of a worker get to the network: names that rules cover, and those that somebody allows."""
+    """The way of a worker's commands to the network: names that rules cover, or a person allows."""
 
     rules: NetworkRules
     gate: NetworkGate
@@ -76,29 +76,27 @@ class NetworkProxy(Struct, frozen=True):
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """Paths that a sandbox has to show for the port to be opened there."""
+        """Paths that a sandbox must show so that the port can be opened inside."""
         return _interpreter()[1]
 
     @staticmethod
     def variables() -> dict[str, str]:
-        """The environment by which programs find the proxy; nothing is reached without it."""
+        """Return the variables by which programs find the proxy; without it, they reach nothing."""
         address = f"http://127.0.0.1:{PORT}"
         found = {"no_proxy": "", "NO_PROXY": ""}
         for name in ("http_proxy", "https_proxy", "all_proxy"):
             found[name] = address
-            found[name.upper()] = (
-                address  # both spellings are in use: curl, for one, ignores HTTP_PROXY
-            )
+            found[name.upper()] = address  # curl, for example, ignores HTTP_PROXY
         return found
 
     @contextmanager
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:
-        """The argv that opens the port and runs the command, the descriptor it needs for that, and the proxy."""
+        """Yield the argv that opens the port and runs the command, a descriptor and the proxy."""
         program = str(_interpreter()[0])
         code = Path(proxy_bootstrap.__file__).read_text("utf-8")
         command = argv[-1] if list(argv) == bash_argv(argv[-1]) else shlex.join(argv)
         check = NetworkCheck(
-            cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside
+            cut(command, MAX_COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside
         )
         ours, theirs = socket.socketpair()
         proxy = CommandProxy(check, ours)
@@ -113,7 +111,7 @@ class NetworkProxy(Struct, frozen=True):
 
 @cache
 def _interpreter() -> tuple[Path, tuple[Path, ...]]:
-    """The interpreter that forge runs by, outside of any virtual environment, and the files that it needs."""
+    """Return the interpreter outside any virtual environment, and the files it needs."""
     program = Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
     outside = {"installed_base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     libraries = [sysconfig.get_path(name, vars=outside) for name in ("stdlib", "platstdlib")]
@@ -125,7 +123,7 @@ def _interpreter() -> tuple[Path, tuple[Path, ...]]:
 
 
 class CommandProxy:
-    """The proxy of one command, for as long as that runs."""
+    """The proxy of one command while it runs."""
 
     def __init__(self, check: NetworkCheck, control: socket.socket) -> None:
         self._check = check
@@ -134,28 +132,31 @@ class CommandProxy:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The destinations that were refused, each with the reason."""
+        """The refused destinations, each with the reason."""
         return tuple(f"{where} ({reason})" for where, reason in self._check.refused.items())
 
     def close(self) -> None:
-        """Let go of what was never received."""
+        """Close the control socket if the port was never received."""
         if self._control.fileno() >= 0:
             anyio.notify_closing(self._control)
             self._control.close()
 
     async def serve(self, stop_clock: StopClock) -> None:
-        """Answer the command's connections until this is cancelled."""
+        """Answer the command's connections until cancelled."""
         listener = await self._listener()
         if listener is None:
             return
-        slots = anyio.Semaphore(AT_ONCE)
+        slots = anyio.Semaphore(MAX_CONNECTIONS)
         async with listener, anyio.create_task_group() as connections:
-            for _ in range(IN_ALL):
+            for _ in range(MAX_REQUESTS):
                 await slots.acquire()
                 connections.start_soon(self._serve, await _accept(listener), slots, stop_clock)
 
     async def _listener(self) -> SocketListener | None:
-        """The listener in the command's network, as soon as it listens; None where the command ended before."""
+        """Receive the listening socket from the command's network.
+
+        None if the command ended before.
+        """
         try:
             await anyio.wait_readable(self._control)
             _, descriptors, _, _ = socket.recv_fds(self._control, 1, 1, socket.MSG_CMSG_CLOEXEC)
@@ -177,7 +178,7 @@ class CommandProxy:
             slots.release()
 
     async def _answer(self, client: SocketStream, stop_clock: StopClock) -> None:
-        """One request for each connection: another one on it would be another destination."""
+        """Serve one request per connection, because a second one could have another destination."""
         given = BufferedByteReceiveStream(client)
         try:
             request = ProxyRequest.read(await _read_head(given))
@@ -201,7 +202,7 @@ class CommandProxy:
         return None
 
     async def _connect(self, addresses: Sequence[str], port: int) -> ByteStream:
-        """A connection to the first of the checked addresses that answers."""
+        """Connect to the first checked address that answers."""
         failure = OSError("it has no address")
         for address in addresses:
             try:
@@ -216,7 +217,7 @@ async def _accept(listener: SocketListener) -> SocketStream:
     while True:
         try:
             return await listener.accept()
-        except OSError:  # too many open files, say: the command waits
+        except OSError:  # for example, too many open files: the command waits
             await anyio.sleep(0.1)
 
 
@@ -226,20 +227,22 @@ async def _read_head(given: BufferedByteReceiveStream) -> bytes:
             return await given.receive_until(END_OF_HEAD, HEAD_LIMIT)
     except anyio.DelimiterNotFound:
         raise BadRequest(
-            "the head of the request is too long", "431 Request Header Fields Too Large"
+            "the header of the request is too long", "431 Request Header Fields Too Large"
         ) from None
     except TimeoutError:
-        raise BadRequest(
-            "the head of the request did not come in time", "408 Request Timeout"
-        ) from None
+        raise BadRequest("the header of the request timed out", "408 Request Timeout") from None
     except anyio.IncompleteRead:
         raise anyio.EndOfStream from None
 
 
 async def _say(client: SocketStream, status: str, sentence: str) -> None:
-    """An answer of the proxy itself; what the client still sends is read, or it would not get to read this."""
+    """Send an answer of the proxy itself, then read what the client still sends.
+
+    Otherwise, the client could fail while sending, before it reads the answer.
+    """
     body = f"forge: {sentence}\n".encode(errors="backslashreplace")
-    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    kind = "Content-Type: text/plain; charset=utf-8"
+    head = f"HTTP/1.1 {status}\r\n{kind}\r\nContent-Length: {len(body)}\r\n"
     with anyio.move_on_after(DRAIN_SECONDS):
         await client.send(f"{head}Connection: close\r\n\r\n".encode() + body)
         await client.send_eof()
@@ -248,7 +251,7 @@ async def _say(client: SocketStream, status: str, sentence: str) -> None:
 
 
 def _listening_socket(descriptor: int) -> socket.socket | None:
-    """The request, if it is one: another program than ours may have sent it."""
+    """Return the listening socket, or None: another program may have sent something else."""
     try:
         found = socket.socket(fileno=descriptor)
     except OSError:
@@ -264,12 +267,12 @@ def _listening_socket(descriptor: int) -> socket.socket | None:
 async def relay(
     given: ByteReceiveStream, client: ByteStream, server: ByteStream, length: int | None
 ) -> None:
-    """Pass on what both sides send; of the client's so many bytes only, unless ``length`` is None."""
+    """Relay both directions; from the client, ``length`` bytes unless it is None."""
     async with anyio.create_task_group() as both:
         scope = both.cancel_scope
 
         def alive() -> None:
-            scope.deadline = anyio.current_time() + IDLE
+            scope.deadline = anyio.current_time() + IDLE_TIMEOUT
 
         async def upwards() -> None:
             await _pass_on(given, server, alive, length)
@@ -310,7 +313,7 @@ async def _pass_on(
 
 
 async def _read_to_end(source: ByteReceiveStream) -> None:
-    """Drop what follows a request: it might be another one."""
+    """Drop what follows a request, since it could be another request."""
     with suppress(anyio.EndOfStream):
         while True:
             await source.receive(PIECE)
@@ -322,7 +325,7 @@ async def _end(stream: ByteStream) -> None:
 
 
 class BadRequest(Exception):
-    """A request that is not passed on; ``status`` is that of the answer."""
+    """A request that is not relayed; ``status`` is the status of the answer."""
 
     def __init__(self, sentence: str, status: str = "400 Bad Request") -> None:
         super().__init__(sentence)
@@ -330,37 +333,36 @@ class BadRequest(Exception):
 
 
 class ProxyRequest(Struct, frozen=True):
-    """The destination of a command, and the first bytes for it."""
+    """The destination of a request, and the first bytes to send there."""
 
     host: str
-    """As it was written."""
+    """The host as it was written."""
     port: int
     head: bytes = b""
-    """The bytes for the other side; none for a tunnel."""
+    """The bytes to send first; none for a tunnel."""
     length: int | None = None
-    """Bytes of the body that follow; None for a tunnel, in which everything is passed on."""
+    """Bytes of the body that follow; None for a tunnel."""
 
     @classmethod
     def read(cls, head: bytes) -> ProxyRequest:
-        """The request with this head, which ends before the empty line."""
+        """Parse the head of a request, without the empty line at its end."""
         first, *lines = head.decode("latin-1").split("\r\n")
         found = _REQUEST_LINE.fullmatch(first)
         if not found:
-            raise BadRequest("this is not a request for a proxy")
+            raise BadRequest("not a request for a proxy")
         method, target, version = found.groups()
         headers = list(_headers(lines))
         if method == "CONNECT":
             return cls(*_split(target))
         url = _URL.fullmatch(target)
         if not url:
-            raise BadRequest("the proxy takes CONNECT, and http:// addresses without a user")
+            raise BadRequest("the proxy accepts CONNECT, and http:// URLs without a user")
         host, port = _split(url[1], HTTP_PORT)
         path = url[2] or "/"
         path = path if path.startswith("/") else f"/{path}"
-        # whom a header names counts for nothing: the host is that of the request line
-        kept = [
-            f"{name}: {value}" for name, value in headers if name.lower() not in _dropped(headers)
-        ]
+        # The request line decides: a Host header could name another host than was checked.
+        dropped = _dropped(headers)
+        kept = [f"{name}: {value}" for name, value in headers if name.lower() not in dropped]
         sent = [f"{method} {path} {version}", f"Host: {url[1]}", *kept, "Connection: close", "", ""]
         return cls(host, port, "\r\n".join(sent).encode("latin-1"), _length(headers))
 
@@ -369,12 +371,12 @@ def _headers(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         found = _HEADER.fullmatch(line)
         if not found:
-            raise BadRequest("a header of the request cannot be read")
+            raise BadRequest("the request has a malformed header")
         yield found[1], found[2]
 
 
 def _split(target: str, default: int | None = None) -> tuple[str, int]:
-    """Host and port; the host has still to be checked."""
+    """Split a target into host and port; the host is not checked yet."""
     closed = target.rfind("]") + 1
     name, colon, port = target[closed:].rpartition(":")
     if not colon and default is not None:
@@ -382,11 +384,14 @@ def _split(target: str, default: int | None = None) -> tuple[str, int]:
     try:
         return target[:closed] + name, read_port(port)
     except ValueError as error:
-        raise BadRequest(f"the request names no host and port: {error}") from None
+        raise BadRequest(f"the request has no valid host and port: {error}") from None
 
 
 def _dropped(headers: list[tuple[str, str]]) -> frozenset[str]:
-    """Headers that are for the proxy itself, and those that it is told to drop; never those that frame the body."""
+    """Return the headers for the proxy itself and those it is told to drop.
+
+    Headers that frame the body are never dropped.
+    """
     named: set[str] = set()
     for name, value in headers:
         if name.lower() == "connection":
@@ -395,14 +400,15 @@ def _dropped(headers: list[tuple[str, str]]) -> frozenset[str]:
 
 
 def _length(headers: list[tuple[str, str]]) -> int:
-    """How long the body is. Two answers to that question would be two requests to somebody."""
+    """Return the length of the body.
+
+    Ambiguous lengths are refused, because the server could see two requests instead of one.
+    """
     names = [name.lower() for name, _ in headers]
     if names.count("host") > 1 or names.count("content-length") > 1:
-        raise BadRequest("a header of the request stands there twice")
+        raise BadRequest("the request has a duplicate header")
     if "transfer-encoding" in names:
-        raise BadRequest(
-            "the proxy wants to know the length of a body beforehand", "411 Length Required"
-        )
+        raise BadRequest("the proxy needs the length of the body", "411 Length Required")
     length = next((value for name, value in headers if name.lower() == "content-length"), "0")
     if not _LENGTH.fullmatch(length):
         raise BadRequest("the length of the body is not a number")

@@ -1,4 +1,4 @@
-"""Hosts and ports in their one spelling, addresses that no command may reach, and the rules of a worker."""
+"""Network rules of a worker, normalized hosts and ports, and addresses that are always refused."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ _LOCAL = "localhost"
 
 
 def read_host(text: str) -> str:
-    """A name or an address in its one spelling; a ValueError says what is wrong with it.
+    """Normalize a name or an address; raise a ValueError with the problem.
 
-    Names are lower case and ASCII, without a dot at the end. What ends in a number has to be a plain IPv4 address:
-    resolvers take ``0x7f.1`` and ``2130706433`` for one as well.
+    Names become lower-case ASCII without a trailing dot. A name that ends in a number must be a
+    plain IPv4 address, because resolvers also accept spellings like ``0x7f.1`` and ``2130706433``.
     """
     if text.startswith("[") and text.endswith("]"):
         return _read_ipv6(text[1:-1])
@@ -73,35 +73,34 @@ def read_host(text: str) -> str:
     name = name.lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > NAME_MAX or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError(f"{shown(text)} is not the name of a host")
+        raise ValueError(f"{shown(text)} is not a valid host name")
     if not _NUMBER.fullmatch(labels[-1]):
         return name
     try:
         return str(IPv4Address(name))
     except ValueError:
-        raise ValueError(
-            f"{shown(text)} is not a plain IPv4 address, and not a name either"
-        ) from None
+        raise ValueError(f"{shown(text)} is neither a plain IPv4 address nor a name") from None
 
 
 def read_port(text: str) -> int:
+    """Return a port; raise a ValueError if it is invalid."""
     if not _PORT.fullmatch(text) or int(text) > 65535:
-        raise ValueError(f"{shown(text)} is not a port")
+        raise ValueError(f"{shown(text)} is not a valid port")
     return int(text)
 
 
 def is_address(host: str) -> bool:
-    """Whether a host, as ``read_host`` gives it, is an address and not a name."""
+    """Return True if a host from ``read_host`` is an address."""
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
 def host_and_port(host: str, port: int) -> str:
-    """``name:443``, with an IPv6 address in brackets."""
+    """Return ``name:443``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def address_refusal(address: str) -> str | None:
-    """Why no command may reach an address, by any name; None for those of public hosts."""
+    """Return why no command may reach an address, or None for a public host."""
     found = ip_address(address)
     if isinstance(found, IPv4Address):
         return next((reason for network, reason in _REFUSED_IPV4.items() if found in network), None)
@@ -124,7 +123,7 @@ def _to_ascii(text: str) -> str:
     try:
         return idna.encode(text, uts46=True).decode()
     except UnicodeError:
-        raise ValueError(f"{shown(text)} is not the name of a host") from None
+        raise ValueError(f"{shown(text)} is not a valid host name") from None
 
 
 class NetworkRule(Struct, frozen=True):
@@ -133,36 +132,37 @@ class NetworkRule(Struct, frozen=True):
     host: str
     ports: frozenset[int] = DEFAULT_PORTS
     subdomains: bool = False
-    """It covers every name below the host, and not the host itself."""
+    """True if it covers every name below the host, but not the host itself."""
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """``api.example.org``, ``*.example.com:443`` or an address; a ValueError is a sentence for its author."""
+        """Parse ``api.example.org``, ``*.example.com:443`` or an address.
+
+        Raise a ValueError if invalid.
+        """
         if any(sign in text for sign in "/@?#"):
             raise ValueError(
-                f"{shown(text)} is not a name; write api.example.org or api.example.org:8080, no URL"
+                f"{shown(text)} is not a host name; write api.example.org without URL parts"
             )
         name, port = _split(text)
         ports = DEFAULT_PORTS if port is None else frozenset({read_port(port)})
         if name == "*":
-            raise ValueError(
-                "'*' would cover every name; write 'network: true' for the whole network"
-            )
+            raise ValueError("'*' covers every name; write 'network: true' for the whole network")
         host = read_host(name.removeprefix("*."))
         if name.startswith("*.") and is_address(host):
-            raise ValueError(f"{shown(text)}: addresses have no names below them")
+            raise ValueError(f"{shown(text)}: an address has no names below it")
         reason = address_refusal(host) if is_address(host) else _is_local(host)
         if reason:
             raise ValueError(f"{shown(text)} can never be reached: it {reason}")
         return cls(host, ports, subdomains=name.startswith("*."))
 
     def covers(self, host: str, port: int) -> bool:
-        """Whether a host, as ``read_host`` gives it, may be reached at a port."""
+        """Return True if a host from ``read_host`` may be reached at a port."""
         same = host.endswith(f".{self.host}") if self.subdomains else host == self.host
         return same and port in self.ports
 
     def common(self, other: NetworkRule) -> NetworkRule | None:
-        """The rule for what both cover, if there is any."""
+        """Return a rule for what both rules cover, or None."""
         ports = self.ports & other.ports
         if not ports:
             return None
@@ -197,16 +197,16 @@ class NetworkRules(Struct, frozen=True):
         return any(rule.covers(host, port) for rule in self.rules)
 
     def names(self) -> list[str]:
-        """As they would be written."""
+        """Return the rules as they are written in a file."""
         return list(map(str, self.rules))
 
 
 Network = bool | NetworkRules
-"""The network of a worker's commands: everything, nothing, or names."""
+"""The network of a worker's commands: everything, nothing, or some names."""
 
 
 def narrowest_network(own: Network, parent: Network) -> Network:
-    """The network of a child worker, no wider than that of its parent."""
+    """Return the network of a child worker, at most that of its parent."""
     if own is False or parent is False:
         return False
     if own is True or parent is True:
@@ -219,12 +219,12 @@ def narrowest_network(own: Network, parent: Network) -> Network:
 
 
 def _split(text: str) -> tuple[str, str | None]:
-    """The name and the port, if there is one."""
+    """Split off the port, if there is one."""
     closed = text.rfind("]") + 1
     name, colon, port = text[closed:].rpartition(":")
     if ":" in name:
         raise ValueError(
-            f"{shown(text)} is not a name; an IPv6 address is written in brackets: '[2001:4860::8888]:443'"
+            f"{shown(text)} is not a host name; write an IPv6 address as '[2001:db8::1]:443'"
         )
     return (text[:closed] + name, port) if colon else (text, None)
 

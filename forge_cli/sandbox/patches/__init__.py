@@ -1,5 +1,5 @@
-"""Patches: text that a model wrote, read, planned on every file it names, and carried out as a whole or not at all.
+"""Patches that a model wrote: parsed, planned for every file, and applied completely or not at all.
 
-``parse`` reads it, ``model`` says what it wants of which path, ``plan`` says what every file would become, and makes
-it so. ``replace`` is for a text in one file.
+``parse`` reads a patch, ``model`` has its values, and ``plan`` computes and applies the new
+contents of files. ``replace`` changes a text in one file.
 """

@@ -1,4 +1,4 @@
-"""The place of a hunk: the one place that has all of its lines, or a refusal that says what is there instead."""
+"""Placing hunks where all their lines are, or errors that show the nearest place."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from forge_cli.core.text import visible
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.model import Hunk
 
-_CANDIDATES_SHOWN = 5
+_MAX_CANDIDATES = 5
 _CLOSING = (")", "]", "}")
-_SHOWN = 8
-_WIDTH = 160
-_LOOKED_AT = 3000
+_MAX_LINES_SHOWN = 8
+_MAX_WIDTH = 160
+_MAX_COMPARED = 3000
 Alike = Callable[[str, Sequence[str], int], bool]
-"""Whether a line of the file is the wanted line of that number."""
+"""Returns True if a line of the file equals the wanted line with this number."""
 
 
 class Form(Enum):
-    """How alike two lines have to be; tried in this order."""
+    """How strictly two lines are compared, in the order of attempts."""
 
     EXACT = "exact"
     RIGHT_STRIPPED = "right-stripped"
@@ -43,7 +43,7 @@ class Form(Enum):
 
 
 class Spot(Struct, frozen=True):
-    """A place for a hunk: the index of its first line, and how the lines are alike."""
+    """A place for a hunk: the index of its first line, and how its lines were compared."""
 
     index: int
     form: Form
@@ -51,22 +51,22 @@ class Spot(Struct, frozen=True):
 
 @dataclass
 class Target:
-    """The lines of a file in which hunks are placed one below the other."""
+    """The lines of a file, in which hunks are placed from top to bottom."""
 
     lines: Sequence[str]
     quiet: bool = False
-    """The lines may hold secrets: a refusal repeats none of them."""
+    """True if the lines may contain secrets, so that errors must not repeat them."""
     done: int = 0
-    """Everything above this line belongs to the hunks before."""
+    """The first line below the hunks that are already placed."""
     drift: int = 0
-    """How far the last hunk was from where it said to be."""
+    """The distance of the last hunk from the line it stated."""
 
     @cached_property
     def _forms(self) -> dict[Form, list[str]]:
         return {form: [form.of(line) for line in self.lines] for form in Form}
 
     def place(self, hunk: Hunk, name: str) -> Spot:
-        """The spot of the next hunk, which is then taken; ``name`` says in a refusal which hunk it is."""
+        """Return the place of the next hunk and reserve it; errors call the hunk ``name``."""
         spot = self._only_spot(hunk, name)
         if hunk.start is not None:
             self.drift = spot.index - (hunk.start - 1)
@@ -88,7 +88,7 @@ class Target:
         if not self.lines or (hunk.at_end and not hunk.anchors):
             return Spot(len(self.lines), Form.EXACT)
         raise ToolError(
-            f"{name} only adds lines and does not say where; add a line of the file above or below them"
+            f"{name} only adds lines without context; add a line of the file above or below them"
         )
 
     def _fitting(self, hunk: Hunk, form: Form, start: int) -> list[int]:
@@ -104,7 +104,7 @@ class Target:
         ]
 
     def _allowed(self, hunk: Hunk, indexes: list[int]) -> list[int]:
-        """Those that are where the hunk says to be: at the end, below its anchors."""
+        """Return the places that are where the hunk states: at the end, or below its anchors."""
         if hunk.at_end:
             indexes = [index for index in indexes if index + len(hunk.old) == len(self.lines)]
         if hunk.anchors and indexes:
@@ -113,48 +113,45 @@ class Target:
         return indexes
 
     def _decided(self, hunk: Hunk, indexes: list[int], form: Form, name: str) -> int:
-        """Among several spots only the line number can decide, and only when it is met exactly."""
+        """Return the stated place among several, if the lines match exactly there."""
         stated = None if hunk.start is None else hunk.start - 1 + self.drift
         if form is Form.EXACT and stated in indexes:
             return stated
         raise ToolError(
-            f"{name} fits in several places ({list_lines(indexes)}); add lines of the file around it"
+            f"{name} fits in several places ({list_lines(indexes)}); add lines of context"
         )
 
     def _misfit(self, hunk: Hunk) -> str:
         for form in Form:
             if early := [index for index in self._fitting(hunk, form, 0) if index < self.done]:
-                return f"its lines are at {list_lines(early)}, above the hunk before; put hunks in the order of the file"
+                places = list_lines(early)
+                return f"its lines are at {places}, above the previous hunk; order hunks by line"
             if elsewhere := self._fitting(hunk, form, self.done):
                 return f"its lines are at {list_lines(elsewhere)}, {self._why_not(hunk, elsewhere)}"
-        lines = " below the hunk before" if self.done else ""
-        near = (
-            ""
-            if self.quiet
-            else describe_nearest(
+        below = " below the previous hunk" if self.done else ""
+        near = ""
+        if not self.quiet:
+            near = describe_nearest(
                 self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped
             )
-        )
-        return (
-            f"its lines are not in the file{lines}, not even with other spaces around them.{near}"
-        )
+        return f"its lines are not in the file{below}, even with spaces around them ignored.{near}"
 
     def _why_not(self, hunk: Hunk, indexes: list[int]) -> str:
         if hunk.at_end and all(index + len(hunk.old) != len(self.lines) for index in indexes):
-            return "not at the end of the file, where it says to be"
-        return f"not below {' and '.join(map(shown, hunk.anchors))}, where it says to be"
+            return "not at the end of the file, as it states"
+        return f"not below {' and '.join(map(shown, hunk.anchors))}, as it states"
 
 
 def list_lines(indexes: Sequence[int]) -> str:
-    numbers = ", ".join(str(index + 1) for index in indexes[:_CANDIDATES_SHOWN])
-    more = (
-        f" and {len(indexes) - _CANDIDATES_SHOWN} more" if len(indexes) > _CANDIDATES_SHOWN else ""
-    )
-    return f"line{'s' if len(indexes) > 1 else ''} {numbers}{more}"
+    """Return the first line numbers as text, like ``lines 3, 17 and 2 more``."""
+    numbers = ", ".join(str(index + 1) for index in indexes[:_MAX_CANDIDATES])
+    if len(indexes) > _MAX_CANDIDATES:
+        numbers += f" and {len(indexes) - _MAX_CANDIDATES} more"
+    return f"line{'s' if len(indexes) > 1 else ''} {numbers}"
 
 
 def blocks(lines: Sequence[str], anchors: Sequence[str]) -> list[range]:
-    """The blocks of every line that the last anchor names, inside a block of the anchor before, and so on."""
+    """Return the blocks that the last anchor begins, inside blocks of the anchors before it."""
     found = [range(len(lines))]
     for anchor in anchors:
         at: set[int] = set()  # a line can be in several blocks: one inside another
@@ -165,7 +162,10 @@ def blocks(lines: Sequence[str], anchors: Sequence[str]) -> list[range]:
 
 
 def _block(lines: Sequence[str], start: int) -> range:
-    """From a line to the first one that is not indented deeper; everything below a line that begins no block."""
+    """Return the lines up to the first one not indented deeper.
+
+    A line that begins no block is taken for the beginning of the rest of the file.
+    """
     depth = _depth(lines[start])
     index = _filled(lines, start + 1)
     if index is None or _depth(lines[index]) <= depth:
@@ -192,7 +192,10 @@ def _depth(line: str) -> int:
 def describe_nearest(
     lines: Sequence[str], wanted: Sequence[str], start: int = 0, *, name: str, alike: Alike
 ) -> str:
-    """A sentence with numbered lines, or nothing where nothing is near; ``name`` is what the wanted lines are from."""
+    """Return an error text with the nearest lines, or an empty text if nothing is near.
+
+    ``name`` says where the wanted lines come from.
+    """
     index = _best(lines, wanted, start)
     if index is None:
         return ""
@@ -201,30 +204,33 @@ def describe_nearest(
     wrong = next(
         (at for at in range(first, last) if not _fits(lines, wanted, at, index, alike)), first
     )
-    begin = max(first, min(wrong - _SHOWN // 2, last - _SHOWN))
+    begin = max(first, min(wrong - _MAX_LINES_SHOWN // 2, last - _MAX_LINES_SHOWN))
     shown = [
-        f"{at + 1}: {visible(lines[at][:_WIDTH], keep=chr(9))}"
-        for at in range(begin, min(begin + _SHOWN, last))
+        f"{at + 1}: {visible(lines[at][:_MAX_WIDTH], keep=chr(9))}"
+        for at in range(begin, min(begin + _MAX_LINES_SHOWN, last))
     ]
     missing = wanted[wrong - index] if 0 <= wrong - index < len(wanted) else ""
-    how = " in its blanks" if _without_blanks(lines[wrong]) == _without_blanks(missing) else ""
-    differs = f"\nLine {wrong + 1} is where it differs{how}; {name} has: {visible(missing[:_WIDTH], keep=chr(9))}"
-    return "\nNearest is this:\n" + "\n".join(shown) + differs
+    how = ""
+    if _without_blanks(lines[wrong]) == _without_blanks(missing):
+        how = " in spaces"
+    text = visible(missing[:_MAX_WIDTH], keep=chr(9))
+    differs = f"\nLine {wrong + 1} differs{how}; {name} has: {text}"
+    return "\nThe nearest lines are:\n" + "\n".join(shown) + differs
 
 
 def _best(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None:
-    """The place that has most lines of the hunk; else the one that nearly has its first line."""
+    """Return the place with most lines of the hunk, or else with a similar first line."""
     places: dict[str, list[int]] = defaultdict(list)
     for at in range(start, len(lines)):
         if text := _folded(lines[at]):
             places[text].append(at)
     votes: Counter[int] = Counter()
     for offset, text in enumerate(wanted):
-        votes.update(at - offset for at in places.get(_folded(text), ())[:_LOOKED_AT])
+        votes.update(at - offset for at in places.get(_folded(text), ())[:_MAX_COMPARED])
     if votes:
         return min(votes, key=lambda index: (-votes[index], index))
     for offset, text in enumerate(wanted):
-        if close := get_close_matches(_folded(text), list(places)[:_LOOKED_AT], n=1):
+        if close := get_close_matches(_folded(text), list(places)[:_MAX_COMPARED], n=1):
             return places[close[0]][0] - offset
     return None
 
@@ -242,12 +248,12 @@ def _fits(lines: Sequence[str], wanted: Sequence[str], at: int, index: int, alik
 
 
 def alike_stripped(line: str, wanted: Sequence[str], number: int) -> bool:
-    """Equal but for blanks around them."""
+    """Return True if both are equal except for surrounding spaces."""
     return line.strip() == wanted[number].strip()
 
 
 def alike_exactly(line: str, wanted: Sequence[str], number: int) -> bool:
-    """Equal, as far as they are wanted: a text may begin and end within a line."""
+    """Return True if the line has the wanted text, which may begin and end within a line."""
     text = wanted[number]
     is_first = number == 0
     is_last = number == len(wanted) - 1

@@ -1,4 +1,4 @@
-"""Values of a patch: its text and its files as lines, operations, hunks in them, and the resulting changes."""
+"""Values of a patch: lines of its text and of files, operations, hunks, and planned changes."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Sign = Literal[" ", "-", "+"]
 
 
 class HunkLine(Struct, frozen=True):
-    """One line of a hunk, without its ending."""
+    """One line of a hunk, without its line ending."""
 
     sign: Sign
     text: str
 
 
 class Hunk(Struct, frozen=True):
-    """One place in a file: the lines that have to be there, and those that come instead."""
+    """One place in a file: the lines that must be there, and their replacement."""
 
     where: int
-    """Its line in the patch."""
+    """The line number in the patch."""
     lines: tuple[HunkLine, ...]
     anchors: tuple[str, ...] = ()
     """Lines of the file above the hunk, the outermost first."""
     start: int | None = None
-    """The line of the file where it says to be, counted from 1."""
+    """The stated line number in the file, counted from 1."""
     at_end: bool = False
-    """It says to hold the last lines of the file."""
+    """True if the hunk states that it has the last lines of the file."""
     final_newline: bool | None = None
-    """Whether the file ends with a newline afterwards; None where the patch says nothing about it."""
+    """Whether the new file ends with a newline; None if the patch does not say."""
 
     @property
     def old(self) -> tuple[str, ...]:
@@ -55,14 +55,14 @@ class Hunk(Struct, frozen=True):
 
 
 class Add(Struct, frozen=True):
-    """A file that must not exist yet."""
+    """A new file, which must not exist yet."""
 
     path: str
     content: str
 
 
 class Update(Struct, frozen=True):
-    """A file that has to exist; with ``move_to`` it changes its name as well."""
+    """An existing file to change; with ``move_to``, it is also renamed."""
 
     path: str
     hunks: tuple[Hunk, ...]
@@ -70,7 +70,7 @@ class Update(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    """A file that goes; where there are hunks they have to hold all of it."""
+    """A file to delete; if it has hunks, they must contain the whole file."""
 
     path: str
     hunks: tuple[Hunk, ...] = ()
@@ -80,20 +80,22 @@ Operation = Add | Update | Delete
 
 
 class Patch(Struct, frozen=True):
+    """The operations of a patch, in its order."""
+
     operations: tuple[Operation, ...]
 
 
 class Change(Struct, frozen=True):
-    """The change of one file; None where it does not exist."""
+    """The planned change of one file; a content is None if the file does not exist."""
 
     path: str
-    """As the patch spells it."""
+    """The path as the patch spells it."""
     real: str
-    """The virtual path that it led to when the change was planned."""
+    """The virtual path of the file when the change was planned."""
     before: bytes | None
     after: bytes | None
     origin: str | None = None
-    """The virtual path of the file that was moved here, whose mode it gets."""
+    """The virtual path of the file that was moved here; its mode is kept."""
 
     @property
     def access(self) -> Access:
@@ -106,8 +108,8 @@ class Change(Struct, frozen=True):
         return "deleted" if self.after is None else "changed"
 
     def unified(self) -> str:
-        """The old and the new content, compared line by line."""
-        lines = self.difference or [f"{visible(self.path)}: an empty file is {self.kind}"]
+        """Return the difference between the old and the new content."""
+        lines = self.difference or [f"{visible(self.path)}: empty file {self.kind}"]
         return "".join(f"{line}\n" for line in lines)
 
     @property
@@ -116,7 +118,7 @@ class Change(Struct, frozen=True):
         return _compare(self.path, self.before, self.after)
 
 
-# A change is shown, counted and recapped one after the other, and comparing large files takes long.
+# A change is shown, counted and summarized in turn, and comparing large files takes long.
 @lru_cache(maxsize=16)
 def _compare(path: str, before: bytes | None, after: bytes | None) -> Sequence[str]:
     old = (before or b"").decode(errors="surrogateescape")
@@ -127,12 +129,12 @@ def _compare(path: str, before: bytes | None, after: bytes | None) -> Sequence[s
 
 
 def recap_changes(changes: Sequence[Change]) -> str:
-    """How much is changed, as ``2 files, +14 -3``."""
+    """Summarize the changes, like ``2 files, +14 -3``."""
     return recap_differences([change.difference for change in changes])
 
 
 def patch_accesses(patch: Patch) -> list[tuple[str, Access]]:
-    """Every path with what the patch does to it; a move writes the target and deletes the source."""
+    """Return every path with its access; a move writes the target and deletes the source."""
     found: list[tuple[str, Access]] = []
     for operation in patch.operations:
         match operation:
@@ -146,7 +148,7 @@ def patch_accesses(patch: Patch) -> list[tuple[str, Access]]:
 
 
 class Lines:
-    """The position of the reader; ``number`` counts from 1, and beyond the end every line is None."""
+    """A reader of lines; ``number`` counts from 1, and lines after the end are None."""
 
     def __init__(self, text: str) -> None:
         lines = text.split("\n")
@@ -155,11 +157,9 @@ class Lines:
         filled = [index for index, line in enumerate(lines) if line.strip()]
         self._lines = lines
         self._next = filled[0] if filled else len(lines)
-        if (
-            len(filled) > 1
-            and lines[filled[0]].startswith(_FENCE)
-            and lines[filled[-1]].rstrip() == _FENCE
-        ):
+        # A model may put the whole patch into a code block.
+        is_fenced = len(filled) > 1 and lines[filled[0]].startswith(_FENCE)
+        if is_fenced and lines[filled[-1]].rstrip() == _FENCE:
             self._lines = lines[: filled[-1]]
             self._next = filled[1]
 
@@ -185,22 +185,20 @@ class Lines:
 
 
 def patch_error(number: int, what: str) -> ToolError:
+    """Return an error that names a line of the patch."""
     return ToolError(f"line {number} of the patch: {what}")
 
 
 def without_returns(lines: tuple[HunkLine, ...], number: int) -> tuple[HunkLine, ...]:
-    """The lines of a hunk without the carriage returns of its file, which decides about line endings by itself."""
+    """Return the lines without carriage returns, since the file decides about its line endings."""
     returns = sum(line.text.endswith("\r") for line in lines)
     if returns in (0, len(lines)):
         return tuple(HunkLine(line.sign, line.text.removesuffix("\r")) for line in lines)
-    raise patch_error(
-        number,
-        "the hunk mixes lines with and without a carriage return; line endings cannot be patched",
-    )
+    raise patch_error(number, "the hunk mixes LF and CRLF lines; line endings cannot be patched")
 
 
 def decode_patchable(path: str, data: bytes, purpose: str) -> str:
-    """The text of a file, or a refusal that says why it cannot be ``patched``."""
+    """Return the text of a file; raise a ToolError if it is no text, naming the ``purpose``."""
     if b"\0" in data:
         raise ToolError(
             f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be {purpose}"
@@ -214,12 +212,17 @@ def decode_patchable(path: str, data: bytes, purpose: str) -> str:
 
 
 class SourceLine(Struct, frozen=True):
+    """A line of a file with its line ending."""
+
     text: str
     ending: str
 
 
 class PatchSource(Struct, frozen=True):
-    """Every line has an ending here; ``final_newline`` says whether the last one has it in the file."""
+    """A file as lines that all have an ending.
+
+    ``final_newline`` tells if the last one really has it.
+    """
 
     lines: tuple[SourceLine, ...]
     final_newline: bool = True

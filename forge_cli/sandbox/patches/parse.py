@@ -1,4 +1,4 @@
-"""Reading a patch: a unified diff, or the grammar between ``*** Begin Patch`` and ``*** End Patch``, which is here."""
+"""Parsing patches: the format from ``*** Begin Patch`` to ``*** End Patch``, or a unified diff."""
 
 from __future__ import annotations
 
@@ -25,10 +25,17 @@ from forge_cli.sandbox.patches.model import (
 )
 from forge_cli.sandbox.patches.unified import HEADER
 
-BEGIN, END = "*** Begin Patch", "*** End Patch"
-_ADD, _UPDATE, _DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
-_MOVE, _LAST = "*** Move to:", "*** End of File"
-_REMEDY = "start with '*** Begin Patch' (then '*** Add File: PATH', '*** Update File: PATH' or '*** Delete File: PATH')"
+BEGIN = "*** Begin Patch"
+END = "*** End Patch"
+_ADD = "*** Add File:"
+_UPDATE = "*** Update File:"
+_DELETE = "*** Delete File:"
+_MOVE = "*** Move to:"
+_LAST = "*** End of File"
+_REMEDY = (
+    "start with '*** Begin Patch' "
+    "(then '*** Add File: PATH', '*** Update File: PATH' or '*** Delete File: PATH')"
+)
 
 
 def _parse_envelope(lines: Lines) -> Iterator[Operation]:
@@ -37,16 +44,14 @@ def _parse_envelope(lines: Lines) -> Iterator[Operation]:
         lines.skip_empty()
         line = lines.current
         if line is None:
-            raise patch_error(lines.number, f"the patch ends without {END!r}; send all of it")
+            raise patch_error(lines.number, f"{END!r} is missing; send the whole patch")
         if line.rstrip() == END:
             break
         yield _operation(lines, line)
     lines.take()
     lines.skip_empty()
     if lines.current is not None:
-        raise patch_error(
-            lines.number, f"there is text after {END!r}; put every file into one patch"
-        )
+        raise patch_error(lines.number, f"text after {END!r}; put all files into one patch")
 
 
 def _operation(lines: Lines, line: str) -> Operation:
@@ -65,7 +70,7 @@ def _operation(lines: Lines, line: str) -> Operation:
     hunks = tuple(_hunks(lines))
     if not hunks and target is None:
         raise patch_error(
-            number, "the update has no hunk; write '@@', then lines that start with ' ', '-' or '+'"
+            number, "the update has no hunk; write '@@', then lines that begin with ' ', '-' or '+'"
         )
     return Update(path, hunks, target)
 
@@ -74,7 +79,7 @@ def _path(lines: Lines, marker: str) -> str:
     number = lines.number
     path = lines.take().removeprefix(marker).strip()
     if not path:
-        raise patch_error(number, f"{marker!r} needs a path behind it")
+        raise patch_error(number, f"{marker!r} needs a path after it")
     return path
 
 
@@ -84,7 +89,7 @@ def _content(lines: Lines) -> str:
         content.append(lines.take()[1:])
     lines.skip_empty()
     if (line := lines.current) is not None and not line.startswith("***"):
-        raise patch_error(lines.number, f"every line of a new file starts with '+', not {line!r}")
+        raise patch_error(lines.number, f"every line of a new file begins with '+', not {line!r}")
     return "".join(f"{text}\n" for text in content)
 
 
@@ -123,7 +128,10 @@ def _hunk(lines: Lines) -> Hunk:
 
 
 def _body(lines: Lines) -> list[HunkLine]:
-    """Up to the next marker; an empty line is one of the file unless it only stands before that marker."""
+    """Read lines up to the next marker.
+
+    An empty line belongs to the file, unless only the marker follows.
+    """
     body: list[HunkLine] = []
     empty: list[HunkLine] = []
     while (line := lines.current) is not None and not line.startswith(("***", "@@")):
@@ -134,18 +142,16 @@ def _body(lines: Lines) -> list[HunkLine]:
             empty.clear()
         else:
             raise patch_error(
-                lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}"
+                lines.number, f"every line of a hunk begins with ' ', '-' or '+', not {line!r}"
             )
         lines.take()
     return body
 
 
 def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
-    """The changes of a patch; ``zones`` tell what ``a/ZONE/file`` in a diff means where no path is relative."""
+    """Parse a patch; ``zones`` resolve ``a/ZONE/file`` in a diff if no path is relative."""
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise ToolError(
-            "the patch has half of a surrogate pair, which no file can hold; leave it out"
-        )
+        raise ToolError("the patch contains half of a surrogate pair; remove it")
     lines = Lines(text)
     first = lines.current
     if first is None:
@@ -156,8 +162,9 @@ def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
         operations = tuple(unified.parse(lines, zones))
     else:
         raise ToolError(
-            f"line {lines.number} does not start a patch; {_REMEDY}, or with '--- PATH' of a unified diff"
+            f"line {lines.number} does not begin a patch; {_REMEDY}, "
+            "or with '--- PATH' of a unified diff"
         )
     if not operations:
-        raise ToolError("the patch names no file; say which file to add, update or delete")
+        raise ToolError("the patch names no file; name a file to add, update or delete")
     return Patch(operations)

@@ -1,4 +1,4 @@
-"""A plan of what every file becomes by a patch, with nothing written yet, and its carrying out: every file or none."""
+"""The plan of a patch: the new contents of all files, then applied completely or not at all."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ _TAB_WIDTHS = (4, 8, 2, 3)
 
 Shift = Callable[[str], str | None]
 Attributes = Mapping[str, os.stat_result | None]
-"""The attributes of the files before anything was carried out."""
+"""The attributes of the files before anything was written."""
 
 
 def plan_patch(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change, ...]:
-    """The change of every file, in the order of the patch; operations on one file build on each other.
+    """Return the change of every file, in the order of the patch.
 
-    ``read`` gives the content of a path, or None where there is no file; ``resolve`` its one real spelling.
+    Operations on the same file build on each other. ``read`` returns the content of a path, or None
+    if there is no file. ``resolve`` returns its canonical spelling.
     """
     files = _Files(read, resolve)
     for operation in patch.operations:
@@ -55,13 +56,13 @@ def plan_patch(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change
                 _update(files, operation)
     changes = tuple(files.changes())
     if not changes:
-        raise ToolError("the patch changes nothing: every file would be as it is now")
+        raise ToolError("the patch changes nothing")
     return changes
 
 
 @dataclass
 class _Files:
-    """The files that a patch names, as they are and as they will be."""
+    """The files named by a patch, before and after."""
 
     read: Read
     resolve: Resolve
@@ -86,13 +87,13 @@ class _Files:
     def create(self, path: str, content: bytes) -> None:
         real = self.real(path)
         if self.content[real] is not None:
-            raise ToolError(f"{shown(path)} exists already; update it, or delete it first")
+            raise ToolError(f"{shown(path)} already exists; update it, or delete it first")
         self.content[real] = content
 
     def move(self, source: str, target: str, content: bytes) -> None:
         real = self.real(source)
         if self.real(target) == real:
-            raise ToolError(f"{shown(source)} cannot be moved to itself; leave out the move")
+            raise ToolError(f"{shown(source)} cannot be moved to itself; remove the move")
         self.create(target, content)
         self.origins[self.real(target)] = self.origins.get(real, real)
         self.delete(source)
@@ -122,19 +123,17 @@ def _update(files: _Files, update: Update) -> None:
     if update.move_to is not None:
         files.move(update.path, update.move_to, after)
     elif after == before:
-        raise ToolError(
-            f"the patch does not change {shown(update.path)}: what it adds is what it removes"
-        )
+        raise ToolError(f"the patch does not change {shown(update.path)}: it adds what it removes")
     else:
         files.content[files.real(update.path)] = after
 
 
 def _check_whole(files: _Files, path: str, hunks: Sequence[Hunk]) -> None:
-    """A diff that deletes a file shows it, so what it does not show would be lost unseen."""
+    """Raise a ToolError if hunks of a deletion leave out lines, which would be lost unseen."""
     content = files.existing(path)
     if hunks and (_patched(files, path, content, hunks) if hunks[0].lines else content):
         raise ToolError(
-            f"the patch deletes {shown(path)} but removes only a part of its lines; remove all of them"
+            f"the patch deletes {shown(path)} but shows only some of its lines; remove all of them"
         )
 
 
@@ -162,7 +161,7 @@ def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) ->
 def _replaced(
     source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: str
 ) -> Iterator[SourceLine]:
-    """The lines that come where the hunk is: those that stay as the file has them, the others with its endings."""
+    """Yield the new lines at a hunk: kept lines as in the file, new ones with its line endings."""
     there = source.lines[spot.index : spot.index + len(hunk.old)]
     pairs = zip(hunk.old, (line.text for line in there), strict=True)
     way = reindent(pairs if spot.form is Form.STRIPPED else ())
@@ -174,7 +173,7 @@ def _replaced(
             if text is None:
                 where = f"lines {spot.index + 1} to {spot.index + len(there)} of the file"
                 raise ToolError(
-                    f"{name} fits only with other indentation; indent it as {where} are"
+                    f"{name} only matches with other indentation; indent it like {where}"
                 )
             yield SourceLine(text, ending)
         else:
@@ -187,12 +186,12 @@ def _replaced(
 
 
 class Reindent(Struct, frozen=True):
-    """One way from the indentation of a hunk to that of its file."""
+    """A conversion from the indentation of a hunk to that of its file."""
 
     shift: Shift
 
     def line(self, text: str) -> str | None:
-        """The line as the file would have it; None where the way does not say."""
+        """Return a line with converted indentation, or None if that is not possible."""
         if not text.strip():
             return text
         indent = _indent(text)
@@ -201,7 +200,7 @@ class Reindent(Struct, frozen=True):
 
 
 def reindent(pairs: Iterable[tuple[str, str]]) -> Reindent | None:
-    """The way, learnt from pairs of a hunk's line and the file's; None when no single one leads to all of them."""
+    """Return the one conversion that fits all pairs of hunk and file lines, or None."""
     known = {(_indent(hunk), _indent(file)) for hunk, file in pairs if hunk.strip()}
     for shift in _shifts(known):
         if all(shift(hunk) == file for hunk, file in known):
@@ -210,7 +209,7 @@ def reindent(pairs: Iterable[tuple[str, str]]) -> Reindent | None:
 
 
 def in_place_of(gone: Iterable[tuple[str, str]], text: str) -> str | None:
-    """A line as the file would have it, where it is indented as a line of the hunk that it replaces."""
+    """Return a line indented like the removed line with the same indentation, or None."""
     if not text.strip():
         return text
     indent = _indent(text)
@@ -220,7 +219,8 @@ def in_place_of(gone: Iterable[tuple[str, str]], text: str) -> str | None:
 
 def _shifts(known: set[tuple[str, str]]) -> Iterator[Shift]:
     hunk, file = min(known, key=lambda pair: (len(pair[0]), len(pair[1])), default=("", ""))
-    added, removed = file.removesuffix(hunk), hunk.removesuffix(file)
+    added = file.removesuffix(hunk)
+    removed = hunk.removesuffix(file)
     if file.endswith(hunk):
         yield lambda indent: added + indent
     if hunk.endswith(file):
@@ -240,7 +240,7 @@ def _indent(line: str) -> str:
 
 
 def file_reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
-    """A reader for ``plan_patch``: the content of a file, or None where there is none."""
+    """Return a reader for ``plan_patch``."""
 
     def read(path: str) -> bytes | None:
         return sandbox.read_bytes(path) if sandbox.exists(path) else None
@@ -249,7 +249,7 @@ def file_reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
 
 
 def patch_stamp(changes: Sequence[Change]) -> str:
-    """Equal for plans that change the same files from the same content to the same content."""
+    """Return a hash that is equal for plans with the same files, old and new contents."""
     digest = sha256()
     for change in changes:
         for part in (change.real.encode(), change.before, change.after):
@@ -258,7 +258,10 @@ def patch_stamp(changes: Sequence[Change]) -> str:
 
 
 def apply_plan(changes: Sequence[Change], sandbox: FileOperations) -> None:
-    """Write and delete what the plan says, if every file is as it was planned; after a failure all is as before."""
+    """Write and delete files as planned; after an error, all files are as before.
+
+    Raise Stale if a file has changed since the plan.
+    """
     read = file_reader(sandbox)
     for change in changes:
         _check(change, read, sandbox)
@@ -269,8 +272,10 @@ def apply_plan(changes: Sequence[Change], sandbox: FileOperations) -> None:
     done: list[Change] = []
     folders: list[str] = []
     try:
+        # Write before deleting, so that a full disk loses nothing.
         for change in sorted(changes, key=lambda change: change.after is None):
-            folders += _missing_folders(change.real, sandbox) if change.after is not None else []
+            if change.after is not None:
+                folders += _missing_folders(change.real, sandbox)
             _carry_out(change, attributes, sandbox)
             done.append(change)
     except BaseException as error:
@@ -286,7 +291,7 @@ def _check(change: Change, read: Callable[[str], bytes | None], sandbox: FileOpe
         raise Stale(f"{shown(change.path)} has changed since the patch was planned")
     if change.after is None and sandbox.stat(change.path, follow=False).kind == "link":
         raise ToolError(
-            f"{shown(change.path)} is a link, which a patch neither deletes nor moves; name the file itself"
+            f"{shown(change.path)} is a link, which a patch cannot delete or move; name its target"
         )
 
 
@@ -307,7 +312,7 @@ def _carry_out(change: Change, attributes: Attributes, sandbox: FileOperations) 
 def _undo(
     done: Sequence[Change], folders: Sequence[str], attributes: Attributes, sandbox: FileOperations
 ) -> list[str]:
-    """Put back what was there, and name the files where that failed."""
+    """Restore the old contents; return the files for which that failed."""
     lost = []
     for change in reversed(done):
         try:
@@ -328,4 +333,4 @@ def _undo(
 def _state(lost: Sequence[str]) -> str:
     if not lost:
         return "nothing was changed"
-    return f"what was already written could not be undone in {', '.join(map(shown, lost))}: look at these files"
+    return f"these files could not be restored: {', '.join(map(shown, lost))}"

@@ -1,4 +1,4 @@
-"""Replacing an exact text in a file: the one place that has it, or a refusal that says what is there instead."""
+"""Replacing an exact text in a file that has it once, or an error that shows the nearest text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDING = re.compile(r"\r?\n")
 
 
 class Replaced(Struct, frozen=True):
-    """A file before and after, and the lines where the replaced texts began, counted from 1."""
+    """A file before and after, and the lines where replaced texts began, counted from 1."""
 
     before: str
     after: str
@@ -27,18 +27,20 @@ class Replaced(Struct, frozen=True):
 def replace_text(
     path: str, data: bytes, old: str, new: str, *, everywhere: bool = False, quiet: bool = False
 ) -> Replaced:
-    """The file with ``new`` in the place of ``old``; a newline in them stands for the ending that the file has there.
+    """Return the file with ``old`` replaced by ``new``.
 
-    ``quiet`` is for a file that may hold secrets: a refusal repeats none of its lines.
+    A newline in either stands for the line ending of the file. ``quiet`` is for files that may
+    contain secrets: errors repeat none of their lines.
     """
     text = decode_patchable(path, data, "edited")
-    old, new = _plain(old), _plain(new)
+    old = _plain(old)
+    new = _plain(new)
     if not old:
         raise ToolError(
             "old is empty; give the text to replace, or write the whole file with write_file"
         )
     if old == new:
-        raise ToolError("old and new are the same text, so nothing would change")
+        raise ToolError("old and new are the same text")
     found = list(_occurrences(text, old, new))
     lines = tuple(_line_numbers(text, found))
     if not found:
@@ -47,19 +49,19 @@ def replace_text(
         places = list_lines([line - 1 for line in lines])
         raise ToolError(
             f"old is in {shown(path)} {len(found)} times, at {places}; "
-            "add lines around it to old and new, or set all to replace each"
+            "add surrounding lines to old and new, or set all to replace every one"
         )
     return Replaced(text, "".join(_pieces(text, found, _changed(old, new)[2])), lines)
 
 
 def _plain(text: str) -> str:
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise ToolError("half of a surrogate pair cannot be in a file; leave it out")
+        raise ToolError("the text contains half of a surrogate pair; remove it")
     return text.replace("\r\n", "\n")
 
 
 def _changed(old: str, new: str) -> tuple[str, str, str, str]:
-    """The common beginning of both texts, the difference in the old and in the new one, and the common end."""
+    """Return the common beginning, the old and new parts that differ, and the common end."""
     head = _same_length(old, new)
     tail = _same_length(old[head:][::-1], new[head:][::-1])
     return (
@@ -76,7 +78,7 @@ def _same_length(one: str, other: str) -> int:
 
 
 def _occurrences(text: str, old: str, new: str) -> Iterator[re.Match[str]]:
-    """All of them, overlapping ones too; each has what stays before, what goes, and what stays behind it."""
+    """Yield all occurrences, even overlapping, with groups for kept, replaced and kept text."""
     head, gone, _, tail = _changed(old, new)
     parts = (re.escape(part).replace("\\\n", "\r?\n") for part in (head, gone, tail))
     pattern = re.compile("".join(f"({part})" for part in parts))
@@ -87,7 +89,8 @@ def _occurrences(text: str, old: str, new: str) -> Iterator[re.Match[str]]:
 
 
 def _line_numbers(text: str, found: Sequence[re.Match[str]]) -> Iterator[int]:
-    line, seen = 1, 0
+    line = 1
+    seen = 0
     for match in found:
         line += text.count("\n", seen, match.start())
         seen = match.start()
@@ -95,7 +98,7 @@ def _line_numbers(text: str, found: Sequence[re.Match[str]]) -> Iterator[int]:
 
 
 def _pieces(text: str, found: Sequence[re.Match[str]], new: str) -> Iterator[str]:
-    """The text with the new one at each occurrence; one that overlaps the one before is gone already."""
+    """Yield the text with each occurrence replaced, except those that overlap a replaced one."""
     taken = 0
     for match in found:
         if match.start() >= taken:
@@ -107,23 +110,23 @@ def _pieces(text: str, found: Sequence[re.Match[str]], new: str) -> Iterator[str
 
 
 def _ending(text: str, match: re.Match[str]) -> str:
-    """How lines end there: in the occurrence, behind it, or anywhere in the file."""
+    """Return the line ending used in the occurrence, after it, or anywhere in the file."""
     found = _ENDING.search(match[0]) or _ENDING.search(text, match.end()) or _ENDING.search(text)
     return found[0] if found else "\n"
 
 
 def _misfit(text: str, old: str, quiet: bool) -> str:
-    """The problem of a text that is not in the file, as the rest of a sentence."""
+    """Return why a text is not in the file, as the rest of an error."""
     plain = text.replace("\r\n", "\n")
     if (bare := _NUMBERED.sub("", old)) != old and bare in plain:
-        return " with the numbers that read_file puts before each line; leave them out"
+        return " with the line numbers that read_file adds; remove them"
     if (bare := old.strip("\n")) and bare in plain:
-        return " with the newlines around it; leave those out at the beginning and the end"
+        return " with the newlines around it; remove them"
     if quiet:
         return "; read the file and copy the text exactly"
     lines = describe_nearest(
         plain.split("\n"), old.strip("\n").split("\n"), name="old", alike=alike_exactly
     )
-    return (
-        f".{lines}" if lines else ", nor anything like it; read the file and copy the text exactly"
-    )
+    if not lines:
+        return ", nor anything similar; read the file and copy the text exactly"
+    return f".{lines}"

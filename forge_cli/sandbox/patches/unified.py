@@ -36,21 +36,29 @@ _SIGNATURE = ("-- ", "--")
 _STARTS = ("--- ", "diff --git ", "Index: ")
 _NULL = "/dev/null"
 _IGNORED = (
-    *("index ", "====", "similarity index ", "dissimilarity index "),
-    *("new file mode 100644", "deleted file mode ", "rename from ", "rename to "),
+    "index ",
+    "====",
+    "similarity index ",
+    "dissimilarity index ",
+    "new file mode 100644",
+    "deleted file mode ",
+    "rename from ",
+    "rename to ",
 )
 _ONLY_GIT = (
-    "modes, binary files, and files without a changed line are for '*** Begin Patch', if at all"
+    "use '*** Begin Patch' for files without changed lines; modes and binary files do not work"
 )
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _ESCAPED = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 
 
 def is_header(line: str) -> bool:
+    """Return True for the first line of a file in a diff."""
     return line.startswith(_STARTS)
 
 
 def parse(lines: Lines, zones: Sequence[Zone]) -> Iterator[Operation]:
+    """Yield the operations of a unified diff."""
     while True:
         lines.skip_empty()
         line = lines.current
@@ -73,18 +81,18 @@ def _operation(names: Names, hunks: tuple[Hunk, ...], number: int) -> Operation:
     if not hunks and target is None:
         raise patch_error(
             number,
-            f"there is no hunk for {shown(names.old)}; write '@@ -LINE,COUNT +LINE,COUNT @@'",
+            f"{shown(names.old)} has no hunk; write '@@ -LINE,COUNT +LINE,COUNT @@'",
         )
     return Update(names.old, hunks, target)
 
 
 def _content(hunks: tuple[Hunk, ...]) -> str:
-    """The content of a new file: nothing, or one hunk that only adds."""
+    """Return the content of a new file, which has at most one hunk that only adds lines."""
     if not hunks:
         return ""
     if len(hunks) > 1 or hunks[0].old:
         raise patch_error(
-            hunks[-1].where, "a new file has one hunk, in which every line starts with '+'"
+            hunks[-1].where, "a new file has one hunk, in which every line begins with '+'"
         )
     text = "".join(f"{line}\n" for line in hunks[0].new)
     return text.removesuffix("\n") if hunks[0].final_newline is False else text
@@ -113,13 +121,13 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
 
 @dataclass
 class _Body:
-    """The lines of a hunk as they are read."""
+    """The lines of a hunk while they are read."""
 
     lines: list[HunkLine] = field(default_factory=list)
     old: int = 0
     new: int = 0
     unfinished: set[Sign] = field(default_factory=set)
-    """The signs of the lines behind which the file is said to end without a newline."""
+    """The signs of lines after which the file ends without a newline."""
 
     def add(self, text: str) -> None:
         line = HunkLine(" ", text) if text in EMPTY else HunkLine(cast(Sign, text[0]), text[1:])
@@ -129,9 +137,7 @@ class _Body:
 
     def end_here(self, number: int) -> None:
         if not self.lines:
-            raise patch_error(
-                number, "there is no line above of which the newline could be missing"
-            )
+            raise patch_error(number, "no line above that could lack its newline")
         self.unfinished.add(self.lines[-1].sign)
 
     def hunk(self, number: int, start: int | None) -> Hunk:
@@ -146,7 +152,10 @@ class _Body:
 
 
 def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
-    """As many lines as the header says: fewer would be a patch that was cut off, more would be left out."""
+    """Read as many lines as the header states.
+
+    Fewer lines mean that the patch was cut off, and more would be ignored.
+    """
     body = _Body()
     while (line := lines.current) is not None:
         if line.startswith("\\"):
@@ -166,10 +175,8 @@ def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
     if (body.old, body.new) != (old, new):
         said = f"{old} old and {new} new lines"
         found = f"{body.old} and {body.new}"
-        raise patch_error(
-            number,
-            f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone",
-        )
+        problem = f"the hunk states {said}, but has {found}; correct it, or write '@@' alone"
+        raise patch_error(number, problem)
     return body
 
 
@@ -192,19 +199,20 @@ def _uncounted(lines: Lines) -> _Body:
 
 
 def _is_next_file(lines: Lines) -> bool:
-    line, following = lines.current or "", lines.following or ""
+    line = lines.current or ""
+    following = lines.following or ""
     return line.startswith("--- ") and following.startswith("+++ ")
 
 
 class Names(Struct, frozen=True):
-    """The paths before and after; None where there is no file."""
+    """The paths before and after; None if there is no file."""
 
     old: str | None
     new: str | None
 
 
 def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
-    """Read every header of one file, up to its first hunk; the names are those behind ``---`` and ``+++``."""
+    """Read the headers of one file up to its first hunk; the paths follow ``---`` and ``+++``."""
     number = lines.number
     while (line := lines.current) is not None and not line.startswith("--- "):
         if line not in EMPTY and not line.startswith(
@@ -214,7 +222,7 @@ def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
         lines.take()
     if line is None:
         raise patch_error(
-            number, f"the header names no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})"
+            number, f"the header has no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})"
         )
     return _pair(lines, zones)
 
@@ -226,7 +234,7 @@ def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
         raise patch_error(lines.number, "expected '+++ PATH' below '--- PATH'")
     new = _path(lines.take().removeprefix("+++ "))
     if not old or not new or old == new == _NULL:
-        raise patch_error(number, "the header names no file; write '--- PATH', then '+++ PATH'")
+        raise patch_error(number, "the header has no file; write '--- PATH', then '+++ PATH'")
     if old.startswith("a/") and new.startswith("b/"):
         return Names(_rooted(old[2:], zones), _rooted(new[2:], zones))
     if old == _NULL:
@@ -234,16 +242,16 @@ def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
     if new == _NULL:
         return Names(_rooted(old[2:], zones) if old.startswith("a/") else old, None)
     if old != new:
-        remedy = "for a move use '*** Move to:' of '*** Begin Patch'"
-        raise patch_error(
-            number,
-            f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}",
+        remedy = "to move a file, use '*** Move to:' in '*** Begin Patch'"
+        problem = (
+            f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}"
         )
+        raise patch_error(number, problem)
     return Names(old, new)
 
 
 def _path(text: str) -> str:
-    """A name as it stands in a header: without the time behind a tab, and without quotes."""
+    """Return the name in a header, without the time after a tab and without quotes."""
     text = text.split("\t", 1)[0].rstrip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
@@ -260,7 +268,7 @@ def _unescape(found: re.Match[bytes]) -> bytes:
 
 
 def _rooted(name: str, zones: Sequence[Zone]) -> str:
-    """A name without its ``a/``; it took the place of the slash that paths start with where none is relative."""
+    """Return a name without its ``a/``, which stands for the leading slash of virtual paths."""
     first = name.split("/", 1)[0]
     declared = not any(zone.default for zone in zones) and any(zone.name == first for zone in zones)
     if declared:

@@ -1,4 +1,4 @@
-"""One child process: started in a session of its own, read within bounds, and stopped with all that it started."""
+"""One child process: started in its own session, read within bounds, stopped as a tree."""
 
 from __future__ import annotations
 
@@ -32,23 +32,26 @@ from forge_cli.sandbox.processes.tree import (
 )
 
 GRACE = 0.3
-"""Seconds to wait for output that a background process keeps open after the command itself has ended."""
+"""Seconds to wait for output that background processes hold open after the command has ended."""
 
 PERIOD = 0.05
-"""Seconds between two looks at what a command uses."""
+"""Seconds between two checks of what a command uses."""
 
 WATCHED = 0.25
-"""Seconds between two looks at what a command has printed."""
+"""Seconds between two checks of what a command has printed."""
 WATCHED_BYTES = 1000
-"""Bytes of each output that are looked at."""
+"""Bytes of each output that are shown."""
 
 LAST_SIGNAL = 32
-"""Signals of real time lie beyond; no process dies of them by accident, and exit codes as large are somebody's own."""
+"""The last signal that ends a process by accident; higher exit codes are a program's own."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Child:
-    """One command at work; it has ``exited`` by itself, and ``ended`` when its output has been read as well."""
+    """One command at work.
+
+    It has ``exited`` by itself, and ``ended`` when its output has been read as well.
+    """
 
     process: subprocess.Popen[bytes]
     tree: ProcessTree
@@ -62,7 +65,7 @@ class Child:
     exited: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event = field(default_factory=anyio.Event)
     on_end: list[Callable[[], None]] = field(default_factory=list)
-    """Called once it has ended."""
+    """Callbacks for the end."""
     timed_out: bool = False
     exceeded: str | None = None
     appeared: tuple[str, ...] = ()
@@ -84,7 +87,7 @@ class Child:
         return not self.ended.is_set()
 
     async def attend(self) -> None:
-        """Read until the command has ended; a background process that keeps its pipes open is not waited for."""
+        """Read the output until the command has ended, without waiting for background processes."""
         try:
             with self._attention:
                 async with anyio.create_task_group() as readers:
@@ -94,9 +97,8 @@ class Child:
                     self._until = time.monotonic()
                     self.exceeded = self.exceeded or (self.group.exceeded() if self.group else None)
                     if self.wrap.confined and not self.tree.contained and self.tree.remains():
-                        await self.tree.end(
-                            politely=False
-                        )  # what it has started, where no namespace sees to that
+                        # Without a namespace, nothing else ends what it has started.
+                        await self.tree.end(politely=False)
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
         finally:
@@ -111,7 +113,7 @@ class Child:
                 call()
 
     async def expire(self, seconds: float) -> None:
-        """Stop the command unless it exits within so many seconds."""
+        """Stop the command unless it exits in time."""
         self._time.deadline = anyio.current_time() + seconds
         with self._time:
             await self.exited.wait()
@@ -121,7 +123,7 @@ class Child:
 
     @contextmanager
     def stop_clock(self) -> Iterator[None]:
-        """Let the time limit stand still, until the last of those who want that has left."""
+        """Pause the time limit until the last of several nested users has left."""
         if not self._stops:
             self._stopped = self._time.deadline, anyio.current_time()
             self._time.deadline = math.inf
@@ -135,7 +137,7 @@ class Child:
                 self._time.deadline = deadline + anyio.current_time() - since
 
     async def accompany(self) -> None:
-        """Let what serves the command do so until it has ended."""
+        """Let the companions serve the command until it has ended."""
         if self.companions:
             async with anyio.create_task_group() as serving:
                 for companion in self.companions:
@@ -144,7 +146,7 @@ class Child:
                 serving.cancel_scope.cancel()
 
     async def keep_within(self, limits: ProcessLimits) -> None:
-        """Look again and again at what the command uses, and stop it at once when that is too much."""
+        """Check repeatedly what the command uses, and stop it if that is too much."""
         pause = PERIOD
         while not self.exited.is_set():
             with anyio.move_on_after(pause):
@@ -156,10 +158,11 @@ class Child:
             )
             if self.exceeded:
                 await self.stop(politely=False)
+            # A look takes at most a tenth of the time, however many processes there are.
             pause = max(PERIOD, 10 * (time.monotonic() - since))
 
     async def keep_in_room(self) -> None:
-        """Look now and then at what the command writes to where others do, too, and stop it when that is too much."""
+        """Check repeatedly what the command writes to shared folders, and stop an excess."""
         pause = WATCHED
         while not self.exited.is_set():
             with anyio.move_on_after(pause):
@@ -173,7 +176,7 @@ class Child:
             pause = max(WATCHED, 10 * (time.monotonic() - since))
 
     async def watch(self, show: Callable[[str], None]) -> None:
-        """Show the end of what the command has printed and the caller did not take, again and again while it runs."""
+        """Show the end of the untaken output repeatedly while the command runs."""
         shown = ""
         while not self.exited.is_set():
             with anyio.move_on_after(WATCHED):
@@ -186,13 +189,13 @@ class Child:
                 show(last)
 
     async def wait_for_output(self) -> None:
-        """Wait until there is output to take, or none will come any more."""
+        """Wait until there is output to take, or the output has ended."""
         async with anyio.create_task_group() as waiting:
             for output in self.outputs.values():
                 waiting.start_soon(_first, output, waiting.cancel_scope)
 
     async def _exit(self) -> None:
-        """Wait for the process itself; where the kernel cannot notify, poll."""
+        """Wait for the process, by polling if the kernel cannot notify."""
         try:
             watch = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -206,20 +209,21 @@ class Child:
             pause = min(2 * pause, 0.02)
 
     async def stop(self, *, politely: bool = True) -> None:
-        """End the command and everything it started, within three seconds; a cancellation waits for that."""
+        """End the command with everything it started, within three seconds, even if cancelled."""
         with anyio.CancelScope(shield=True):
             await self.tree.end(politely=politely)
             with anyio.move_on_after(2 * GRACE):
                 await self.ended.wait()
             self._attention.cancel()
             await self.ended.wait()
-            self.process.poll()  # the task that waited for it may have been cancelled before it ended
+            self.process.poll()  # a cancelled task may not have collected its exit status
 
     def finished(self, together: int | None = None) -> Finished:
-        """How it ended; of what it wrote and the caller did not take, no more than ``together`` bytes."""
+        """Return how it ended, with at most ``together`` bytes of untaken output."""
         if together is not None:
             share_room(together, self.stdout, self.stderr)
         code = self.process.returncode
+        # A shell inside a namespace reports a signal as an exit code above 128.
         if self.tree.contained and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
         return Finished(
@@ -259,7 +263,7 @@ def start_child(
     *,
     takes_input: bool,
 ) -> Child:
-    """Start a process, with pipes that do not stay open for as long as any grandchild holds their other end."""
+    """Start a process whose pipes close with it, even if a grandchild holds their ends."""
     adopt_orphans()
     mark = new_mark()
     with ExitStack() as ours, ExitStack() as theirs:
@@ -304,7 +308,7 @@ def start_child(
 
 
 def _grouped(pid: int, limits: ProcessLimits, *, contained: bool) -> ControlGroup | None:
-    """A group with the process in it; one that has ended already needs none."""
+    """Return a group with the process in it; None if it has already ended or has no limits."""
     group = new_group(limits, contained=contained)
     if group is not None:
         try:
@@ -316,7 +320,7 @@ def _grouped(pid: int, limits: ProcessLimits, *, contained: bool) -> ControlGrou
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
-    """Return our reading end and the writing end for the child."""
+    """Return our reading end, and the writing end for the child."""
     reading, writing = os.pipe()
     ours.callback(os.close, reading)
     theirs.callback(os.close, writing)
@@ -324,7 +328,7 @@ def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
 
 
 def _input(ours: ExitStack, theirs: ExitStack) -> tuple[int, Input]:
-    """Their reading end and our writing end, which may be closed before the others."""
+    """Return the child's reading end and our writing end, which can be closed on its own."""
     reading, writing = os.pipe()
     theirs.callback(os.close, reading)
     stdin = Input(writing)

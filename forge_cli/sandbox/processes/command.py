@@ -1,4 +1,4 @@
-"""A command to start, with its helpers, as it is or wrapped, and its clean environment."""
+"""A command to start, plain or wrapped, with its helpers and a clean environment."""
 
 from __future__ import annotations
 
@@ -14,46 +14,53 @@ from msgspec import Struct
 from forge_cli.sandbox.secrets import KEY_NAME
 
 CALLS = "FORGE_CALL"
-"""Names to a program that is a tool where it can ask for calls; never handed on to other children."""
+"""The variable that tells an executable tool where to request calls; other children never get
+it."""
 
 QUIET = {
-    **dict.fromkeys(
-        ("NO_UPDATE_NOTIFIER", "GH_NO_UPDATE_NOTIFIER", "DENO_NO_UPDATE_CHECK", "DO_NOT_TRACK"), "1"
-    ),
-    **dict.fromkeys(("npm_config_update_notifier", "npm_config_fund", "NG_CLI_ANALYTICS"), "false"),
-    **dict.fromkeys(
-        ("PIP_DISABLE_PIP_VERSION_CHECK", "CHECKPOINT_DISABLE", "VAGRANT_CHECKPOINT_DISABLE"), "1"
-    ),
-    **dict.fromkeys(("YARN_DISABLE_SELF_UPDATE_CHECK", "PULUMI_SKIP_UPDATE_CHECK"), "true"),
-    **dict.fromkeys(("YARN_ENABLE_TELEMETRY", "SAM_CLI_TELEMETRY"), "0"),
-    **dict.fromkeys(
-        ("HOMEBREW_NO_AUTO_UPDATE", "HOMEBREW_NO_ANALYTICS", "FASTLANE_SKIP_UPDATE_CHECK"), "1"
-    ),
-    **dict.fromkeys(
-        ("DOTNET_CLI_TELEMETRY_OPTOUT", "NEXT_TELEMETRY_DISABLED", "TURBO_TELEMETRY_DISABLED"), "1"
-    ),
-    **dict.fromkeys(
-        ("ASTRO_TELEMETRY_DISABLED", "NUXT_TELEMETRY_DISABLED", "GATSBY_TELEMETRY_DISABLED"), "1"
-    ),
-    **dict.fromkeys(("STORYBOOK_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY"), "1"),
+    "NO_UPDATE_NOTIFIER": "1",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "DENO_NO_UPDATE_CHECK": "1",
+    "DO_NOT_TRACK": "1",
+    "npm_config_update_notifier": "false",
+    "npm_config_fund": "false",
+    "NG_CLI_ANALYTICS": "false",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "CHECKPOINT_DISABLE": "1",
+    "VAGRANT_CHECKPOINT_DISABLE": "1",
+    "YARN_DISABLE_SELF_UPDATE_CHECK": "true",
+    "PULUMI_SKIP_UPDATE_CHECK": "true",
+    "YARN_ENABLE_TELEMETRY": "0",
+    "SAM_CLI_TELEMETRY": "0",
+    "HOMEBREW_NO_AUTO_UPDATE": "1",
+    "HOMEBREW_NO_ANALYTICS": "1",
+    "FASTLANE_SKIP_UPDATE_CHECK": "1",
+    "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
+    "NEXT_TELEMETRY_DISABLED": "1",
+    "TURBO_TELEMETRY_DISABLED": "1",
+    "ASTRO_TELEMETRY_DISABLED": "1",
+    "NUXT_TELEMETRY_DISABLED": "1",
+    "GATSBY_TELEMETRY_DISABLED": "1",
+    "STORYBOOK_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
 }
-"""Variables by which programs do not look for newer versions of themselves, and report nothing: without them a command
-that needs no network would want one."""
+"""Variables that turn off update checks and telemetry, which would make a command want the
+network."""
 GIT_SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 
 
 class Companion(Protocol):
-    """The helpers of a command while it runs, such as its proxy."""
+    """A helper of a command while it runs, such as its proxy."""
 
     async def serve(self, stop_clock: Callable[[], AbstractContextManager[None]]) -> None:
-        """Work until this is cancelled; the time limit of the command stands still inside of ``stop_clock``."""
+        """Work until cancelled; inside ``stop_clock``, the command's time limit is paused."""
         ...
 
     def close(self) -> None: ...
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Things that the command wanted in vain."""
+        """What the command wanted and was refused."""
         ...
 
 
@@ -63,16 +70,19 @@ class Command(Struct, frozen=True):
     argv: Sequence[str]
     descriptors: Sequence[int] = ()
     contained: bool = False
-    """Whether namespaces end everything it starts with it."""
+    """True if namespaces end everything that it starts."""
     folder: Path | None = None
-    """Removed with all that is in it once the command has ended."""
+    """A folder to remove once the command has ended."""
     companions: Sequence[Companion] = ()
     start: Callable[[Callable[[], Popen[bytes]]], Popen[bytes]] | None = None
-    """Starts its process by what makes that, in a thread of its own."""
+    """Wraps the start of the process, in a thread of its own."""
 
 
 class Wrap(Protocol):
-    """Makes a command of an argv and a working directory; what it opens is closed once the command has started."""
+    """Makes a command from an argv and a working directory.
+
+    What it opens is closed once the command has started.
+    """
 
     @property
     def confined(self) -> bool: ...
@@ -80,15 +90,15 @@ class Wrap(Protocol):
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]: ...
 
     def appeared(self) -> Sequence[str]:
-        """The protected names that a command has made."""
+        """Return the protected names that a command has made."""
         ...
 
     def exceeded(self) -> str | None:
-        """Why commands have written more than they may to what they share; asked in another thread."""
+        """Return why commands have written too much to shared folders; called in another thread."""
         ...
 
     def end_excess(self) -> None:
-        """Remove what was too much, once the command was stopped."""
+        """Remove what was too much, after the command was stopped."""
         ...
 
 
@@ -107,19 +117,19 @@ class Unconfined(Struct, frozen=True):
         return None
 
     def end_excess(self) -> None:
-        """Remove nothing."""
+        """Do nothing."""
 
 
 UNCONFINED = Unconfined()
 
 
 def bash_argv(line: str) -> list[str]:
-    """The argv by which bash runs a line, without any of the user's own files."""
+    """Return the argv with which bash runs a line, without the user's startup files."""
     return ["bash", "--noprofile", "--norc", "-c", "--", line]
 
 
 def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
-    """The environment of a child: an allow-list, what forge itself sets but for keys, and what is named."""
+    """Return the environment of a child: harmless variables, and those in ``names``."""
     allowed = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "TZ", *names}
     kept = {
         name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)
@@ -128,14 +138,17 @@ def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _git_settings() -> dict[str, str]:
-    """Settings of git above those of every file: plain files in a zone make no repository, and start no program."""
+    """Return git settings that override all files.
+
+    With these, ordinary files in a zone cannot pose as a repository or start a program.
+    """
     return with_git_settings({}, GIT_SETTINGS)
 
 
 def with_git_settings(
     environment: Mapping[str, str], settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """An environment with more settings of git than it has."""
+    """Return an environment with additional git settings."""
     begin = int(environment.get("GIT_CONFIG_COUNT", 0))
     found = {**environment, "GIT_CONFIG_COUNT": str(begin + len(settings))}
     for number, (key, value) in enumerate(settings.items(), begin):

@@ -1,4 +1,4 @@
-"""Limits of a command, with all that it starts, and the control groups (cgroup v2) by which the kernel counts them."""
+"""Limits of a command with its children, and the control groups (cgroup v2) that enforce them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "forge-"
 _COUNTS = frozenset({"memory", "pids"})
 _KEEPERS = 2
-"""The processes that keep the namespaces of a command."""
+"""Processes that only keep the namespaces of a command."""
 _THREADS = 8
-"""The kernel counts threads, a limit processes: so many each, and it is only the wall between two looks."""
+"""Threads allowed for each process: the kernel counts threads, while the limit is on processes."""
 _SETTING = threading.Lock()
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILOBYTE = 1024
 
 
 class ControlGroup:
-    """The group of one command."""
+    """The control group of one command."""
 
     def __init__(self, folder: Path, limits: ProcessLimits, *, contained: bool) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class ControlGroup:
                 self._set("memory.swap.max", 0)
 
     def add(self, pid: int) -> None:
-        """Take a process in, with what it has started meanwhile; what it starts from now on is in already."""
+        """Add a process with its children; those it starts from now on are added by the kernel."""
         from forge_cli.sandbox.processes.tree import children_of
 
         self._set("cgroup.procs", pid)
@@ -52,7 +52,7 @@ class ControlGroup:
                 self.add(child)
 
     def exceeded(self) -> str | None:
-        """The limit that is, or was, exceeded, in the same sentences as without a group."""
+        """Return which limit is, or was, exceeded, or None."""
         limits = self._limits
         if limits.processes is not None:
             count = len(self._read("cgroup.procs").split()) - self._keepers
@@ -63,7 +63,10 @@ class ControlGroup:
         return None
 
     def remove(self) -> None:
-        """Remove it, unless something of the command is left; then ``remove_empty_groups`` does, later."""
+        """Remove the group, unless something of the command is left.
+
+        Then ``remove_empty_groups`` removes it later.
+        """
         with suppress(OSError):
             self._folder.rmdir()
 
@@ -82,7 +85,7 @@ class ControlGroup:
 
 
 def new_group(limits: ProcessLimits, *, contained: bool) -> ControlGroup | None:
-    """A group for a command with limits; None where forge may make none."""
+    """Return a group for a command with limits, or None if forge may not make one."""
     around = groups_around()
     if around is None or (limits.processes is None and limits.memory is None):
         return None
@@ -97,7 +100,7 @@ def new_group(limits: ProcessLimits, *, contained: bool) -> ControlGroup | None:
 
 
 def remove_empty_groups() -> None:
-    """Remove what is left of commands that have ended, also of a forge that was killed; one in use stays."""
+    """Remove groups of commands that have ended, including those of a killed forge."""
     if around := groups_around():
         for folder in around.glob(f"{_PREFIX}*"):
             with suppress(OSError):
@@ -106,13 +109,11 @@ def remove_empty_groups() -> None:
 
 @cache
 def groups_around() -> Path | None:
-    """The innermost group around this process in which forge may make others; looked for once."""
+    """Return the innermost group around this process in which forge may make others."""
     with suppress(OSError, StopIteration):
-        own = next(
-            line
-            for line in Path("/proc/self/cgroup").read_text().splitlines()
-            if line.startswith("0::")
-        )
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        # "0::" begins the line of version 2.
+        own = next(line for line in lines if line.startswith("0::"))
         here = _ROOT / own.removeprefix("0::").lstrip("/")
         inside = (folder for folder in (here, *here.parents) if folder.is_relative_to(_ROOT))
         return next(filter(_may_hold, inside), None)
@@ -137,20 +138,20 @@ class ProcessLimits(Struct, frozen=True):
     file_size: int | None = None
 
     def __or__(self, other: ProcessLimits) -> ProcessLimits:
-        """These, and the others where these say nothing."""
-        return replace(
-            other, **{name: value for name, value in asdict(self).items() if value is not None}
-        )
+        """Return these limits, filled up from the others."""
+        stated = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(other, **stated)
 
     def __and__(self, other: ProcessLimits) -> ProcessLimits:
-        """The stricter of both."""
-        these, those = asdict(self | other), asdict(other | self)
-        return ProcessLimits(
-            **{name: value and min(value, those[name]) for name, value in these.items()}
-        )
+        """Return the stricter of both for each limit."""
+        found: dict[str, int | None] = {}
+        for name, value in asdict(self | other).items():
+            also = getattr(other | self, name)
+            found[name] = None if value is None else min(value, also)
+        return ProcessLimits(**found)
 
     def exceeded(self, pids: Iterable[int]) -> str | None:
-        """The limit that is exceeded, as a sentence; it looks no further than it must."""
+        """Return which limit the processes exceed, or None; it examines no more than necessary."""
         seen: list[int] = []
         resident = 0
         for pid in pids:
@@ -158,6 +159,7 @@ class ProcessLimits(Struct, frozen=True):
             if self.processes is not None and len(seen) > self.processes:
                 return self.too_many_processes
             resident += _resident(pid)
+        # Counting shared memory properly is slow, so it happens only if the cheap sum is too large.
         if (
             self.memory is not None
             and resident > self.memory
@@ -176,10 +178,11 @@ class ProcessLimits(Struct, frozen=True):
 
     @contextmanager
     def of_files(self) -> Iterator[None]:
-        """Let the process that is started inside be born with the limit on its files; ``hold`` makes it lasting."""
+        """Start a process inside with the limit on file sizes; ``hold`` makes it permanent."""
         if self.file_size is None:
             yield
             return
+        # A child inherits the limit, so that this process must have it for a moment.
         with _SETTING:
             own = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (_within(self.file_size, own[1]), own[1]))
@@ -189,7 +192,7 @@ class ProcessLimits(Struct, frozen=True):
                 resource.setrlimit(resource.RLIMIT_FSIZE, own)
 
     def lasting(self, argv: Sequence[str]) -> Sequence[str]:
-        """The command behind a program that makes the limit on its files impossible to lift, before it begins."""
+        """Return the argv of a program that sets the limit for good, then runs the command."""
         program = _setter()
         if self.file_size is None or program is None:
             return argv
@@ -197,9 +200,9 @@ class ProcessLimits(Struct, frozen=True):
         return program, f"--fsize={size}:{size}", *argv
 
     def hold(self, pid: int) -> None:
-        """Keep a process, and what it has started meanwhile, from lifting the limit that it was born with.
+        """Keep a process and its children from lifting the limit that they inherited.
 
-        One that is quick enough has lifted it before: what must not is started by ``lasting``.
+        A process may be faster: what must not escape is started by ``lasting``.
         """
         if self.file_size is None or not hasattr(resource, "prlimit"):
             return
@@ -217,7 +220,7 @@ NO_LIMITS = ProcessLimits()
 
 
 def spell_size(size: int) -> str:
-    """A size in the largest unit that it is a whole number of: ``4g``."""
+    """Return a size in the largest unit that divides it, such as ``4g``."""
     for shift, unit in ((40, "t"), (30, "g"), (20, "m"), (10, "k")):
         if size >> shift << shift == size and size:
             return f"{size >> shift}{unit}"
@@ -234,7 +237,7 @@ def _within(size: int, hard: int) -> int:
 
 
 def _resident(pid: int) -> int:
-    """Bytes of a process that are in memory, with those that it shares with others: never too few, and cheap."""
+    """Return a cheap upper bound for the memory of a process, in bytes, including shared memory."""
     try:
         with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
             return int(file.read().split()[1]) * _PAGE
@@ -243,7 +246,7 @@ def _resident(pid: int) -> int:
 
 
 def _own_memory(pid: int) -> int:
-    """Bytes that a process has for itself, and its share of those that several have; files do not count."""
+    """Return the private memory of a process with its share of shared memory, without files."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb", buffering=0) as file:
             lines = dict(line.split(b":", 1) for line in file.read().splitlines()[1:])

@@ -1,4 +1,4 @@
-"""The result of a command or program: a value for the record, a text for the model, and what people see of it."""
+"""Results of commands and programs: a value for the record, and texts for the model and people."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
 
 READ_AT_ONCE = MODEL_LIMIT - 200
-"""Bytes of output in one result: what the model would not get to read of a session comes with the next."""
+"""Bytes of output in one result; the rest of a session's output comes with the next."""
 
 
 def result(value: Custom, done: Finished, sentence: str) -> Custom:
-    """The value of a command that has ended; for one that failed it is an error, with a sentence, that carries it."""
+    """Return the value of a command that succeeded.
+
+    For a failed one, raise an error with the value.
+    """
     if done.timed_out:
         raise ToolTimeout(sentence, value=value)
     if done.exit_code != 0:
@@ -22,14 +25,14 @@ def result(value: Custom, done: Finished, sentence: str) -> Custom:
 
 
 def interrupted(kind: str, command: str | None, done: Finished) -> ToolInterrupted:
-    """The error of a command that was stopped with its call: it carries what was printed until then, if any."""
+    """Return the error of a stopped command, with what it had printed."""
     printed = done.stdout or done.stderr
     value = value_of(kind, command, done, "interrupted", INTERRUPTED_CALL) if printed else None
     return ToolInterrupted("interrupted", value=value)
 
 
 def value_of(kind: str, command: str | None, done: Finished, state: str, told: str) -> Custom:
-    """All that is known of a command, or of a program, which has no line; the model is ``told`` the first line."""
+    """Return all that is known of a command or program; the model reads ``told`` first."""
     data = {
         **({} if command is None else {"command": command}),
         "exitCode": done.exit_code,
@@ -47,18 +50,18 @@ def value_of(kind: str, command: str | None, done: Finished, state: str, told: s
 
 
 def with_hint(state: str, done: Finished, said: str) -> str:
-    """How a command ended, with what may have been the cause, and what it did besides."""
+    """Return how a command ended, with a possible cause and its side effects."""
     hint = done.hint(said)
-    made = (
-        f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), LISTED))}"
-        if done.appeared
-        else ""
-    )
-    return (f"{state} ({hint})" if hint else state) + made + done.refusals()
+    if hint:
+        state = f"{state} ({hint})"
+    if done.appeared:
+        names = visible(cut(", ".join(done.appeared), LISTED))
+        state = f"{state}\nprotected names appeared: {names}"
+    return state + done.refusals()
 
 
 def describe_end(done: Finished, seconds: float | None = None) -> str:
-    """How a command ended, whose time limit was so many seconds."""
+    """Return how a command ended, given its time limit."""
     if done.timed_out and seconds is not None:
         return f"stopped after {counted(seconds, 'second')}"
     if done.exit_code is not None:
@@ -70,10 +73,10 @@ def describe_end(done: Finished, seconds: float | None = None) -> str:
 
 
 def render(value: Custom) -> ResultValue:
-    """The output of a command, and how it ended where that matters."""
+    """Return the output of a command, and how it ended if that matters."""
     data = value.data
-    said = "".join(
-        str(data.get(name) or "") for name in ("stdout", "stderr", "output")
-    ).removesuffix("\n")
-    state = [str(value.summary)] if data.get("exitCode") != 0 or data.get("refusedSockets") else []
+    printed = (str(data.get(name) or "") for name in ("stdout", "stderr", "output"))
+    said = "".join(printed).removesuffix("\n")
+    matters = data.get("exitCode") != 0 or data.get("refusedSockets")
+    state = [str(value.summary)] if matters else []
     return Text("\n".join(filter(None, [said, *state])) or "(no output)")

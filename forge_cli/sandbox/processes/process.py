@@ -1,4 +1,4 @@
-"""The child processes of a session: so many at a time, and none of them left when it ends."""
+"""The child processes of a session: a limited number at a time, all ended with the session."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits, remove_
 from forge_cli.sandbox.processes.streams import LIMIT, Output
 from forge_cli.sandbox.processes.tree import Guardian, ProcessTree
 
-_AT_ONCE = 65536
+_MAX_PIECE = 65536
 """Bytes of output in one piece."""
 
 
 class StartOptions(TypedDict, total=False):
-    """How a command is started, besides its argv; what ``ChildProcesses.start`` takes."""
+    """Options of ``ChildProcesses.start`` besides the argv."""
 
     cwd: Required[Path]
     env: Required[Mapping[str, str]]
@@ -40,10 +40,10 @@ class StartOptions(TypedDict, total=False):
 
 
 class ChildProcesses:
-    """Commands with a common end: leaving the context stops what is left of them."""
+    """Commands with a common end: leaving the context stops them all."""
 
     def __init__(self, *, at_most: int = 32, tasks: asyncio.TaskGroup | None = None) -> None:
-        """``tasks`` is a group that somebody else has entered, and leaves after ``aclose``."""
+        """Limit the running commands; ``tasks`` is left by its owner after ``aclose``."""
         self._at_most = at_most
         self._children: set[Child] = set()
         self._background: list[ProcessTree] = []
@@ -63,11 +63,12 @@ class ChildProcesses:
         await self.aclose()
         if isinstance(error, asyncio.CancelledError):
             await self._tasks.__aexit__(kind, error, trace)
-        else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
+        else:
+            # Without this, an error of the body would be raised inside an exception group.
             await self._tasks.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
-        """Stop what is left, and start nothing any more."""
+        """Stop all commands; no more can be started."""
         self._at_most = 0
         if self._children or self._background:
             await self._stop_all()
@@ -99,13 +100,14 @@ class ChildProcesses:
         limits: ProcessLimits = NO_LIMITS,
         companions: Sequence[Companion] = (),
     ) -> Child:
-        """Start a command; ``merge`` puts its standard error into its standard output.
+        """Start a command, which is stopped after ``timeout``.
 
-        ``feed`` is all of its input; with ``takes_input`` the caller writes to it. Past ``timeout`` it is stopped.
+        ``feed`` is its whole input; with ``takes_input``, the caller writes the input. ``merge``
+        combines standard error with standard output.
         """
         if len(self._children) >= self._at_most:
             raise ToolError(
-                f"{len(self._children)} commands are running, which is the most at a time; end one first"
+                f"{len(self._children)} commands are running, which is the limit; end one first"
             )
         outputs = [Output(limit, errors, encoding) for _ in range(1 if merge else 2)]
         try:
@@ -149,11 +151,12 @@ class ChildProcesses:
         interrupted: Callable[[Finished], Exception] | None = None,
         **options: Unpack[StartOptions],
     ) -> Finished:
-        """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
+        """Start a command and wait for its end, a timeout or an interrupt.
 
-        No more than ``together`` bytes of both streams are kept. What a command leaves in the background, unless it is
-        confined, runs until this context is left. ``watch`` is shown the end of the output
-        while it runs; ``interrupted`` makes what is raised, with what there is by then, when the caller is cancelled.
+        At most ``together`` bytes of both streams are kept. Background processes of an unconfined
+        command run until this context is left. ``watch`` gets the end of the output while the
+        command runs. ``interrupted`` makes the exception for a cancelled caller from the result so
+        far.
         """
         child = self.start(argv, **options)
         if watch is not None:
@@ -222,7 +225,7 @@ class CommandStream:
             ("stderr", child.stderr),
         )
         for name, output in streams:
-            if text := output.take(_AT_ONCE):
+            if text := output.take(_MAX_PIECE):
                 self._kept[name].add(text.encode(errors="surrogateescape"))
                 return Piece(name, text)
         return None
@@ -234,7 +237,7 @@ class CommandStream:
         self._finish(child)
 
     def _finish(self, child: Child) -> None:
-        """All pieces as one result: the same as that of a command that was not streamed."""
+        """Keep the pieces as one result, the same as without streaming."""
         done = child.finished()
         out, err = self._kept.values()
         truncated = done.truncated or out.dropped + err.dropped > 0

@@ -1,6 +1,6 @@
-"""Named pipes by which a command asks forge for something while it runs: one line of JSON there, one back.
+"""Named pipes through which a command sends requests to forge: a line of JSON each way.
 
-Pipes have names, so that programs which close inherited descriptors can use them, and need no network and no socket.
+Named pipes also work for programs that close inherited descriptors, and need no network or socket.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from forge_cli.core.events import ToolResult
 from forge_cli.core.wire import JsonObject, Unreadable
 from forge_cli.sandbox.processes.command import CALLS
 
-LONGEST_REQUEST = 1 << 20
-"""Bytes; a line that is longer is not answered."""
-_AT_ONCE = 1 << 16
-_REQUESTS, _ANSWERS = "requests", "answers"
+MAX_REQUEST = 1 << 20
+"""Bytes of a request; longer lines are not answered."""
+_MAX_READ = 1 << 16
+_REQUESTS = "requests"
+_ANSWERS = "answers"
 
 AnswerRequest = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 class RequestPipes:
-    """The pipes of one command, and who answers there; requests are answered one after the other."""
+    """The pipes of one command; requests are answered one after the other."""
 
     def __init__(self, answer: AnswerRequest) -> None:
         self.failure: Exception | None = None
@@ -50,7 +51,7 @@ class RequestPipes:
         return self.folder / _REQUESTS, self.folder / _ANSWERS
 
     def _make(self, path: Path) -> int:
-        """A pipe that is open at both ends here, so that neither end of the command waits for us, nor we for it."""
+        """Open a pipe at both ends, so that neither side waits for the other."""
         os.mkfifo(path, 0o600)
         descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._opened.callback(os.close, descriptor)
@@ -60,7 +61,7 @@ class RequestPipes:
         self._opened.close()
 
     async def wait_until_served(self) -> None:
-        """Wait for the end of what the command asked for last, which ends with the command."""
+        """Wait until the last request is answered, which ends with the command."""
         if self._served:
             await self._served.wait()
 
@@ -83,26 +84,26 @@ class RequestPipes:
         while True:
             await anyio.wait_readable(self._requests)
             with suppress(BlockingIOError):
-                kept += os.read(self._requests, _AT_ONCE)
+                kept += os.read(self._requests, _MAX_READ)
             *lines, kept = kept.split(b"\n")
             for line in lines:
                 yield line
-            kept = kept[:LONGEST_REQUEST]
+            kept = kept[:MAX_REQUEST]
 
     async def _write(self, answer: JsonObject) -> None:
         data = memoryview(json.dumps(answer).encode() + b"\n")
         while data:
             await anyio.wait_writable(self._answers)
             with suppress(BlockingIOError):
-                data = data[os.write(self._answers, data[:_AT_ONCE]) :]
+                data = data[os.write(self._answers, data[:_MAX_READ]) :]
 
 
 def send_request(folder: Path, request: JsonObject) -> JsonObject:
-    """Ask from inside of a command, and wait for the answer."""
+    """Send a request from inside a command, and wait for the answer."""
     asked = {**request, "id": uuid4().hex}
     data = b"\n%b\n" % json.dumps(asked).encode()
-    if len(data) > LONGEST_REQUEST:
-        raise ForgeError(f"the request has {len(data)} bytes, and {LONGEST_REQUEST} is the most")
+    if len(data) > MAX_REQUEST:
+        raise ForgeError(f"the request has {len(data)} bytes; the limit is {MAX_REQUEST}")
     with ExitStack() as opened:
         try:
             requests = _open(folder / _REQUESTS, os.O_WRONLY, opened)
@@ -115,12 +116,12 @@ def send_request(folder: Path, request: JsonObject) -> JsonObject:
                 if answer is not None and answer.get("id") == asked["id"]:
                     return answer
         except OSError as error:
-            raise ForgeError(f"forge does not answer at {folder}: {error.strerror}") from None
-    raise ForgeError(f"forge does not answer at {folder} any more")
+            raise ForgeError(f"no answer from forge at {folder}: {error.strerror}") from None
+    raise ForgeError(f"forge no longer answers at {folder}")
 
 
 def _open(path: Path, flags: int, opened: ExitStack) -> int:
-    """One end of a pipe, without waiting for the other."""
+    """Open one end of a pipe without waiting for the other."""
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     opened.callback(os.close, descriptor)
     os.set_blocking(descriptor, True)
@@ -129,13 +130,13 @@ def _open(path: Path, flags: int, opened: ExitStack) -> int:
 
 def _answer_lines(descriptor: int) -> Iterator[bytes]:
     kept = b""
-    while data := os.read(descriptor, _AT_ONCE):
+    while data := os.read(descriptor, _MAX_READ):
         *lines, kept = (kept + data).split(b"\n")
         yield from lines
 
 
 def _read_object(line: bytes) -> JsonObject | None:
-    """The content of a line; its writer may have been cut off in the middle of one."""
+    """Return the JSON object in a line; None if its writer was cut off."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -144,7 +145,7 @@ def _read_object(line: bytes) -> JsonObject | None:
 
 
 def pipes_of_caller() -> Path | None:
-    """The place where the forge that has started this process as a tool answers, if it does."""
+    """Return the pipes of the forge that started this process as a tool, or None."""
     given = os.environ.get(CALLS)
     return Path(given) if given else None
 
@@ -152,7 +153,7 @@ def pipes_of_caller() -> Path | None:
 def call_through(
     pipes: Path, name: str, read_args: Callable[[JsonObject], JsonObject]
 ) -> ToolOutcome:
-    """Have the call made; ``read_args`` is given the schema of the tool."""
+    """Have the calling forge make a call; ``read_args`` gets the schema of the tool."""
     answer = send_request(pipes, {"tool": name})
     schema = answer.get("schema")
     if isinstance(schema, dict):
@@ -160,6 +161,6 @@ def call_through(
     try:
         result = ToolResult.read(answer.get("result") or {})
     except Unreadable as error:
-        raise ForgeError(f"{pipes} gives an answer that is not a result: {error}") from None
+        raise ForgeError(f"{pipes} gave an answer that is not a result: {error}") from None
     call = ToolCall(result.tool_call_id, result.tool_name, {})
     return ToolOutcome(call, result.status, result.value, result.error, result.duration_ms)

@@ -1,4 +1,4 @@
-"""The streams of a child process: input that does not block, and output that is kept within bounds."""
+"""Streams of a child process: non-blocking input, and bounded output."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import anyio
 from forge_cli.core.errors import ToolError
 
 LIMIT = 1024 * 1024
-"""Bytes that are kept of a stream until somebody takes them."""
+"""Bytes of a stream that are kept until they are taken."""
 
 _PIECE = 65536
-_DRAINED_AT_MOST = 16
+_MAX_DRAINED = 16
 
 
 class Output:
-    """The output of a process: every byte is handed out once, and of what is not taken in time the middle is dropped.
+    """The output of a process: every byte is returned once.
 
-    A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
+    If too many wait, the middle is dropped.
+
+    The cut is marked in the text, and characters are never split.
     """
 
     def __init__(
@@ -41,18 +43,18 @@ class Output:
 
     @classmethod
     def nothing(cls) -> Self:
-        """A stream that has ended without any output."""
+        """Return a stream that has ended without output."""
         output = cls()
         output.close()
         return output
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to take."""
+        """True if there is something to take."""
         return bool(self._head or self._cut or self._tail)
 
     async def wait_for_output(self) -> None:
-        """Wait until there is something to take, or nothing will come any more."""
+        """Wait until there is something to take, or the stream has ended."""
         while not (self.pending or self._closed):
             self._awaited = self._awaited or anyio.Event()
             await self._awaited.wait()
@@ -71,12 +73,12 @@ class Output:
         self._wake()
 
     def close(self) -> None:
-        """Nothing follows, so what is left of a character will not become one."""
+        """Mark the end, so that an incomplete character is replaced."""
         self._closed = True
         self._wake()
 
     def take(self, at_most: int | None = None) -> str:
-        """The output since the last time, or its first bytes: the rest comes later."""
+        """Return the output since the last call, or its first bytes."""
         self._shorten()
         room = sys.maxsize if at_most is None else at_most
         text = ""
@@ -92,18 +94,18 @@ class Output:
         return text
 
     def last(self, at_most: int) -> str:
-        """The end of what waits to be taken; it stays there."""
+        """Return the end of the output that waits, without taking it."""
         data = bytes((self._tail if self._tail else self._head)[-at_most:])
         return codecs.decode(data, self._encoding, "replace")
 
     @property
     def size(self) -> int:
-        """How many bytes there are to take."""
+        """The number of bytes to take."""
         self._shorten()
         return len(self._head) + len(self._tail)
 
     def narrow(self, limit: int) -> None:
-        """Keep no more bytes than this, also of what has come already."""
+        """Reduce the limit, also for output that is already there."""
         if self.size > limit:
             kept = _character_start(self._head, min(len(self._head), limit // 2))
             surplus = self._head[kept:]
@@ -117,7 +119,7 @@ class Output:
         self._shorten()
 
     async def read(self, descriptor: int) -> None:
-        """Keep what comes out of a pipe until its other end is closed."""
+        """Read a pipe until its other end is closed."""
         while True:
             await anyio.wait_readable(descriptor)
             data = os.read(descriptor, _PIECE)
@@ -126,9 +128,9 @@ class Output:
             self.add(data)
 
     def drain(self, descriptor: int) -> None:
-        """Keep what is in a pipe by now, but do not wait for more."""
+        """Read what is in a pipe now, without waiting for more."""
         os.set_blocking(descriptor, False)
-        for _ in range(_DRAINED_AT_MOST):
+        for _ in range(_MAX_DRAINED):
             try:
                 data = os.read(descriptor, _PIECE)
             except BlockingIOError:
@@ -147,12 +149,14 @@ class Output:
         self._head = self._tail
         self._cut = 0
         self._tail = bytearray()
-        return (
-            f"{self._decoder.decode(b'', final=True)}\n[... {cut} bytes cut ...]\n" if cut else ""
-        )
+        if not cut:
+            return ""
+        return f"{self._decoder.decode(b'', final=True)}\n[... {cut} bytes cut ...]\n"
 
     def _shorten(self) -> None:
-        lost = max(0, len(self._tail) - (self._limit - len(self._head))) if self._tail else 0
+        lost = 0
+        if self._tail:
+            lost = max(0, len(self._tail) - (self._limit - len(self._head)))
         if lost or self._cut:
             lost = _character_end(self._tail, lost)
             del self._tail[:lost]
@@ -161,7 +165,7 @@ class Output:
 
 
 def share_room(limit: int, one: Output, other: Output) -> None:
-    """Keep no more bytes of both streams than this: a short one stays whole, and the rest is for the longer one."""
+    """Limit both streams together; a short one stays whole."""
     if one.size + other.size > limit:
         short, long = sorted((one, other), key=lambda output: output.size)
         short.narrow(limit // 2)
@@ -169,7 +173,7 @@ def share_room(limit: int, one: Output, other: Output) -> None:
 
 
 class Input:
-    """The input of a process, the writing end of a pipe; closing it is what the process reads as the end."""
+    """The writing end of a process's input; closing it is the end of the input."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -177,7 +181,7 @@ class Input:
         self._lock = anyio.Lock(fast_acquire=True)
 
     async def write(self, data: bytes, *, timeout: float | None = 5.0) -> None:
-        """Write all of it; a process that does not read it in time is an error that says how much it took."""
+        """Write all of it; raise a ToolError with the number of unread bytes after the timeout."""
         left = memoryview(data)
         with anyio.move_on_after(timeout) as scope:
             async with self._lock:
@@ -185,11 +189,11 @@ class Input:
                     left = left[await self._write(left) :]
         if scope.cancelled_caught:
             raise ToolError(
-                f"the process does not read its input: {len(left)} of {len(data)} bytes were not taken"
+                f"the process did not read {len(left)} of {len(data)} bytes of its input in time"
             )
 
     async def feed(self, data: bytes) -> None:
-        """Write all of it and close, for as long as the process lives; what it does not read is dropped."""
+        """Write all of it and close; what the process does not read is dropped."""
         with suppress(ToolError):
             await self.write(data, timeout=None)
         self.close()
@@ -209,7 +213,7 @@ class Input:
         except BlockingIOError:
             with_room = self._descriptor
         except BrokenPipeError:
-            raise ToolError("the process does not read its input any more") from None
+            raise ToolError("the process no longer reads its input") from None
         try:
             await anyio.wait_writable(with_room)
         except anyio.ClosedResourceError:
@@ -218,7 +222,7 @@ class Input:
 
 
 def locale_encoding() -> str:
-    """The encoding of programs in the locale of this process; for C, which means ASCII, UTF-8 as in Python."""
+    """Return the encoding of programs in this locale; UTF-8 for ASCII, as in Python."""
     try:
         found = codecs.lookup(locale.getencoding()).name
     except LookupError:
@@ -227,7 +231,7 @@ def locale_encoding() -> str:
 
 
 def _character_start(data: bytearray, place: int) -> int:
-    """The place, or the beginning of the character that it lies in."""
+    """Return the place, or the beginning of the character around it."""
     return next(
         (start for start in range(place, max(place - 4, -1), -1) if not _continues(data, start)),
         place,
@@ -235,7 +239,7 @@ def _character_start(data: bytearray, place: int) -> int:
 
 
 def _character_end(data: bytearray, place: int) -> int:
-    """The place, or the end of the character that it lies in."""
+    """Return the place, or the end of the character around it."""
     return next((end for end in range(place, place + 4) if not _continues(data, end)), place)
 
 

@@ -1,4 +1,4 @@
-"""Process trees: a process and everything it started, found after it has left its session, and ended with this one."""
+"""Process trees: a process and everything it started, even in other sessions."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ for _ in range(20):
     if not found:
         break
 """
-"""Reads the marks of process trees to the end of its input, which comes when no process can write there any more."""
+"""Read marks of process trees until the input ends, when no other process can write to it."""
 MARKER = "FORGE_PROCESS_TREE"
-POLITE = 1.0
-"""Seconds between asking a process to end and killing it."""
-PATIENCE = 1.2
-"""Seconds after which a process that does not even die when killed is given up."""
+POLITE_TIMEOUT = 1.0
+"""Seconds between SIGTERM and SIGKILL."""
+KILL_TIMEOUT = 1.2
+"""Seconds after which a process that survives SIGKILL is given up."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
@@ -54,7 +54,7 @@ _MARKING = threading.Lock()
 
 
 class Member(Struct, frozen=True):
-    """One process as the kernel shows it; ``started`` tells it from a later one of the same number."""
+    """One process as the kernel shows it; ``started`` distinguishes processes with the same ID."""
 
     pid: int
     parent: int
@@ -74,7 +74,7 @@ class Member(Struct, frozen=True):
 
 @cache
 def adopt_orphans() -> None:
-    """Adopt processes that lose their parent, where the kernel can do it."""
+    """Adopt processes that lose their parent, if the kernel supports it."""
     if _LINUX:
         import ctypes
 
@@ -83,13 +83,16 @@ def adopt_orphans() -> None:
 
 
 def new_mark() -> int:
-    """A number that marks the processes of one tree; it goes into their environment as ``MARKER``."""
+    """Return a number that marks the processes of one tree.
+
+    ``MARKER`` has it in the environment.
+    """
     return 2**61 + secrets.randbelow(2**60)
 
 
 @contextmanager
 def mark_children(mark: int) -> Iterator[None]:
-    """Let the process that is started inside be born with the mark: afterwards it may have children already."""
+    """Start a process inside with the mark, so that its first children already inherit it."""
     if not _LINUX:
         yield
         return
@@ -105,15 +108,16 @@ def mark_children(mark: int) -> Iterator[None]:
 
 
 class ProcessTree:
-    """One command, the first process of a session of its own, and everything that descends from it.
+    """One command, the first process of its own session, and everything that descends from it.
 
-    Descent leads from the first process to most of them. One whose parents have ended is an orphan that came to us;
-    it belongs here when it is in the session of the first process, or carries the mark. The mark is in the environment
-    and in the soft limit of real-time scheduling, which limits nothing at that height: both are inherited, and
-    ``env -i`` takes off only one. Children that somebody else started have neither.
+    Most processes are found by descent from the first one. A process whose parents have ended
+    becomes our child. It belongs to the tree if it is in the session of the first process, or
+    carries the mark. The mark is in the environment and in the soft limit of real-time scheduling,
+    which limits nothing at that value. Both are inherited, and ``env -i`` removes only one of them.
 
-    A process that takes off both marks and leaves the session is lost, as is every one that leaves the process group
-    on a system without ``/proc``. Only namespaces hold those: ``contained``, nothing outlives the first process.
+    A process that removes both marks and leaves the session is lost; without ``/proc``, so is every
+    process that leaves the process group. Only namespaces prevent that: if ``contained``, nothing
+    outlives the first process.
     """
 
     def __init__(self, first: int, mark: int, *, contained: bool = False) -> None:
@@ -123,7 +127,7 @@ class ProcessTree:
         self._known: set[tuple[int, int]] = set()
 
     def members(self) -> list[Member]:
-        """The processes that are alive; dead orphans of the tree are reaped on the way."""
+        """Return the living processes, after reaping dead orphans of the tree."""
         if not _PROC:
             return self._group()
         processes = _read_stats(entry.name for entry in os.scandir("/proc") if entry.name.isdigit())
@@ -134,9 +138,10 @@ class ProcessTree:
         return self._alive(found.values())
 
     def remains(self) -> bool:
-        """Whether processes are left after the first one has ended; cheap enough to be called every time.
+        """Return True if processes are left after the first one; cheap enough for every command.
 
-        A process that is left is an orphan or descends from one: looking at our own children is enough.
+        A remaining process is an orphan or descends from one, so only our own children are
+        examined.
         """
         try:
             children = _read_stats(_children(os.getpid()))
@@ -145,7 +150,10 @@ class ProcessTree:
         return bool(self._alive([child for child in children if self._belongs(child)]))
 
     def pids(self) -> Iterator[int]:
-        """Every process but what keeps the namespaces, found by descent: cheap enough to be asked again and again."""
+        """Yield every process except those that keep the namespaces.
+
+        Cheap enough to be repeated.
+        """
         around = [self._first]
         if self.contained:
             around = children_of(self._first)
@@ -163,10 +171,10 @@ class ProcessTree:
             waiting.extend(born)
 
     async def end(self, *, politely: bool = True) -> None:
-        """Ask every process to end, kill those that do not, and give up on those that cannot be killed."""
+        """Terminate every process, kill those that do not end, and give up the others."""
         if politely:
-            await self._signal_all(signal.SIGTERM, POLITE)
-        await self._signal_all(signal.SIGKILL, PATIENCE)
+            await self._signal_all(signal.SIGTERM, POLITE_TIMEOUT)
+        await self._signal_all(signal.SIGKILL, KILL_TIMEOUT)
 
     async def _signal_all(self, number: signal.Signals, seconds: float) -> None:
         """Signal every process once, as soon as it is seen, until none is left."""
@@ -183,7 +191,10 @@ class ProcessTree:
                 pause = min(2 * pause, 0.05)
 
     def _targets(self, number: signal.Signals, members: list[Member]) -> list[Member]:
-        """Ask those inside, but not the two that keep the namespaces; kill the first, and it takes all others along."""
+        """Return whom to signal in a namespace.
+
+        Killing its first process ends all others; SIGTERM goes to all but the two that keep it.
+        """
         if number is signal.SIGTERM:
             return [member for member in members if self._first not in (member.pid, member.parent)]
         return [member for member in members if member.pid == self._first] or members
@@ -220,7 +231,7 @@ class ProcessTree:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that any thread of a process has started, as far as they are there."""
+    """Return the children of all threads of a process."""
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -233,7 +244,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def kill_children() -> None:
-    """Kill everything that this process has started, without waiting for it: for a process that is about to end."""
+    """Kill everything that this process has started, just before it ends itself."""
     waiting = deque([os.getpid()])
     while waiting:
         for pid in children_of(waiting.popleft()):
@@ -244,7 +255,7 @@ def kill_children() -> None:
 
 def _send(number: signal.Signals, members: list[Member]) -> None:
     if number is signal.SIGKILL or not _PROC:
-        # a group is hit as a whole, with those that were born while it was counted
+        # This also reaches processes of the group that were started while it was listed.
         for group in {member.group for member in members}:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
@@ -255,7 +266,10 @@ def _send(number: signal.Signals, members: list[Member]) -> None:
 
 
 def _unmark_children_of_other_threads(mark: int, own: tuple[int, int]) -> None:
-    """Take the mark off what another thread has started meanwhile; our own orphans come to the first thread."""
+    """Remove the mark from processes that other threads started in the meantime.
+
+    Our own orphans become children of the first thread.
+    """
     if threading.active_count() == 1:
         return
     with suppress(OSError):
@@ -293,26 +307,26 @@ def _read_stats(pids: Iterable[str]) -> list[Member]:
 
 
 class Guardian:
-    """Knows the marks of process trees, and kills what carries one once this process is gone, however it ended.
+    """A process that kills everything with a known mark after this process is gone, for any reason.
 
-    It is started for the first mark. A parent-death signal would reach only the first process of each tree.
+    It is started for the first mark. A parent-death signal would reach only the first process of
+    each tree.
     """
 
     def __init__(self) -> None:
         self._pid = self._pipe = -1
 
     def watch(self, mark: int) -> None:
-        """End the processes with this mark when this one ends; where that is not possible, nothing happens."""
+        """End the processes with this mark when this process ends, if the system supports that."""
         if self._pid < 0 and sys.executable and os.path.exists("/proc/self/stat"):
-            with suppress(
-                OSError, RuntimeError
-            ):  # a system may not be able to start it in a session of its own
+            # A system may not be able to start it in a session of its own.
+            with suppress(OSError, RuntimeError):
                 self._start()
         with suppress(OSError):
             os.write(self._pipe, b"%d\n" % mark)
 
     def close(self) -> None:
-        """Nothing is left to be watched."""
+        """Stop the guardian, because nothing is left to watch."""
         if self._pid >= 0:
             os.kill(self._pid, signal.SIGKILL)
             with suppress(ChildProcessError):

@@ -1,1 +1,1 @@
-"""Looking for files and for text in them."""
+"""Search for files, and for text in files."""

@@ -1,4 +1,4 @@
-"""The files that a search looks at, what it leaves out as git would, and what is below a folder."""
+"""The files that a search reads, what it leaves out like git, and listings of folders."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from forge_cli.sandbox.globs import BadGlob, expand_braces, glob_expression, mat
 from forge_cli.sandbox.names import shown, unusable
 
 SIZE_MAX = 10 * 1024 * 1024
-"""Bytes of a file that is searched."""
-LARGE, UNREADABLE = "large", "unreadable"
+"""The largest file, in bytes, that is searched."""
+LARGE = "large"
+UNREADABLE = "unreadable"
 _BATCH_BYTES = 256 * 1024
-"""Of the paths in one batch: they are arguments of a program."""
+"""Bytes of the paths in one batch, since they become arguments of a program."""
 _BATCH_NAMES = 10_000
-"""Names that are looked at for one batch: how long a walk continues after its caller left."""
-SEEN_MAX = 20_000
+"""Names that are examined for one batch, so that an abandoned walk ends soon."""
+MAX_SEEN = 20_000
 _CLOSED = frozenset({".git"})
 
 
 class FileBatch(Struct, frozen=True):
-    """Files to search, as paths below the root of their zone, and why others are left out; both may be empty."""
+    """Files to search, as paths below the zone's root, and reasons for leaving others out."""
 
     files: list[bytes] = field(default_factory=list)
     left_out: list[tuple[str, bytes]] = field(default_factory=list)
@@ -43,28 +44,28 @@ class SearchStart(Struct, frozen=True):
     below: str = ""
     is_file: bool = False
     hidden: Mapping[Path, Collection[str]] = field(default_factory=dict)
-    """By folder, the names in it that are not searched."""
+    """The names in each folder that are not searched."""
 
 
 class Include(Struct, frozen=True):
-    """The paths below the start of a search that count: those that fit a glob, or all."""
+    """A filter for paths below the start of a search: a glob, or everything."""
 
     paths: re.Pattern[str] | None = None
 
     @classmethod
     def parse(cls, include: str) -> Include:
-        """Read a glob; one without a slash is for names, wherever they are."""
+        """Parse a glob; one without a slash matches names at any depth."""
         text = include.strip().removeprefix("./")
-        problem = unusable(text) or (
-            "excludes files; name those to search" if text.startswith("!") else None
-        )
+        problem = unusable(text)
+        if problem is None and text.startswith("!"):
+            problem = "excludes files; name the files to search"
         if problem:
             raise ToolError(f"include {shown(include)} {problem}")
         try:
             return cls(match_any(glob_expression(_whole(each)) for each in expand_braces(text)))
         except BadGlob as error:
             raise ToolError(
-                f"include {shown(include)} is not a glob: {error}; use one like '*.py' or 'src/**/*.ts'"
+                f"include {shown(include)} is not a glob: {error}; try '*.py' or 'src/**/*.ts'"
             ) from None
 
     def takes(self, path: bytes) -> bool:
@@ -77,7 +78,7 @@ def _whole(glob: str) -> str:
 
 
 class FileWalk:
-    """The files below a start, in the order of their names; links are none."""
+    """The files below a start, sorted by name, without links."""
 
     def __init__(self, start: SearchStart, include: Include) -> None:
         self._root = os.fsencode(start.root)
@@ -92,7 +93,7 @@ class FileWalk:
         self._seen = 0
 
     def batches(self) -> Iterator[FileBatch]:
-        """At least one."""
+        """Yield batches of files; at least one."""
         files: list[bytes] = []
         size = 0
         for path in self._files():
@@ -108,7 +109,7 @@ class FileWalk:
         yield FileBatch(files, self._left_out)
 
     def _files(self) -> Iterator[bytes | None]:
-        """Each file, and None for a folder that was listed."""
+        """Yield each file, and None for every listed folder."""
         if self._is_file:
             if self._is_searched(
                 self._start, Path(os.fsdecode(os.path.join(self._root, self._start)))
@@ -125,7 +126,7 @@ class FileWalk:
                 yield path
 
     def _inside(self, folder: bytes, level: IgnoreLevel) -> list[tuple[bytes, bool, IgnoreLevel]]:
-        """The files and folders to look at in a folder, last name first."""
+        """Return the files and folders to visit in a folder, the last name first."""
         place = os.path.join(self._root, folder) if folder else self._root
         try:
             with os.scandir(place) as found:
@@ -141,12 +142,13 @@ class FileWalk:
         if any(name == IGNORE_FILE for name, _, _ in entries):
             level = level.enter(self._root, folder)
         prefix = folder + b"/" if folder else b""
-        inside = [
-            (path, is_folder, level)
-            for name, is_folder, entry in entries
-            if not level.leaves_out(path := prefix + name, name, is_folder=is_folder)
-            and (is_folder or (self._is_included(path) and self._is_searched(path, entry)))
-        ]
+        inside: list[tuple[bytes, bool, IgnoreLevel]] = []
+        for name, is_folder, entry in entries:
+            path = prefix + name
+            if level.leaves_out(path, name, is_folder=is_folder):
+                continue
+            if is_folder or (self._is_included(path) and self._is_searched(path, entry)):
+                inside.append((path, is_folder, level))
         inside.sort(key=lambda each: each[0], reverse=True)
         return inside
 
@@ -165,9 +167,9 @@ class FileWalk:
 
 
 def list_dir(sandbox: FileOperations, path: str, depth: int = 2, limit: int = 200) -> FileList:
-    """The files and folders below a folder; of more than ``limit`` the ones that lie highest, the others counted.
+    """Return the files and folders below a folder, the highest levels first up to ``limit``.
 
-    Links to folders and ``.git`` are named but not entered.
+    The others are only counted. Links to folders and ``.git`` are listed but not entered.
     """
     seen: list[tuple[tuple[str, ...], bool]] = []
     folders: list[tuple[str, ...]] = [()]
@@ -177,18 +179,15 @@ def list_dir(sandbox: FileOperations, path: str, depth: int = 2, limit: int = 20
         for names in folders:
             found = _names(sandbox, path, names)
             count += len(found)
-            room = min(limit - len(seen), SEEN_MAX)
-            seen += [
-                ((*names, entry.name), entry.kind == "directory") for entry in found[: max(room, 0)]
-            ]
-            if count >= SEEN_MAX:
+            room = max(0, min(limit - len(seen), MAX_SEEN))
+            for entry in found[:room]:
+                seen.append(((*names, entry.name), entry.kind == "directory"))
+            if count >= MAX_SEEN:
                 break
-            below += [
-                (*names, entry.name)
-                for entry in found
-                if entry.enters and entry.name not in _CLOSED
-            ]
-        folders = below if count < SEEN_MAX else []
+            for entry in found:
+                if entry.enters and entry.name not in _CLOSED:
+                    below.append((*names, entry.name))
+        folders = below if count < MAX_SEEN else []
     files = ("/".join(names) + ("/" if is_folder else "") for names, is_folder in sorted(seen))
     return FileList(sandbox.spell(path), tuple(files), count, DisplayHints(preferred_view="tree"))
 

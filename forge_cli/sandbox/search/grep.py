@@ -1,4 +1,4 @@
-"""Searching text in the zones: ripgrep or a program of our own says where it is, the sandbox says what is there."""
+"""Text search in zones: ripgrep or a program of forge finds lines, and the sandbox reads them."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from forge_cli.sandbox.search.files import (
     SearchStart,
 )
 
-LINES_MAX = 10_001
+MAX_LINES = 10_001
 """Lines of one file that are counted."""
 Found = Callable[[bytes, list[int] | None], bool]
-"""Told a file with matches and the numbers of their lines, or None for a binary one; False is enough."""
+"""Gets a file and its matching line numbers, or None for a binary file; False ends the search."""
 EngineArgv = Sequence[str | bytes]
-"""The process to start, but for the files."""
+"""The process to start, without the files."""
 
 _UNREADABLE_FILES = 2
-"""The exit code of an engine that has searched all but some files."""
+"""The exit code of an engine that could not read some files."""
 _PYTHON = (sys.executable, "-I", "-S", "-X", "utf8", "-W", "ignore", program.__file__)
 _RIPGREP = (
     "--no-config",
@@ -58,42 +58,44 @@ _RIPGREP = (
     "--encoding=none",
     "--no-mmap",
     "--threads=1",
-    f"--max-count={LINES_MAX}",
+    f"--max-count={MAX_LINES}",
     "--json",
 )
 Engine = Literal["ripgrep", "python"]
 
-PATTERN_MAX = 1000
-COUNTED_MAX = LINES_MAX - 1
-LINE_MAX = 500
-BINARY, NAME = "binary", "name"
+MAX_PATTERN = 1000
+MAX_COUNTED = MAX_LINES - 1
+MAX_LINE = 500
+BINARY = "binary"
+NAME = "name"
 REASONS = {
     LARGE: f"{{}} over {SIZE_MAX // 1024**2} MiB",
     UNREADABLE: "{} or folders that cannot be read",
     BINARY: "{} with a match in binary data",
-    NAME: "{} with a match and a name no tool can use",
+    NAME: "{} with a match and an unusable name",
 }
 _SETS = re.compile(r"\[\^?\]?(?:\\.|[^]\\])*\]", re.DOTALL)
 _NEWLINE = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 
 
 class Matches(Struct, frozen=True):
-    """The lines that match, as ``path:line:text`` with paths as results name them, and how many there are."""
+    """Matching lines as ``path:line:text``, and their total number."""
 
     pattern: str
     path: str
     lines: tuple[str, ...]
     total: int
     stopped: str | None = None
-    """Why the search did not get to its end; then ``total`` is only what it had found."""
+    """The reason that the search did not finish, if so; then ``total`` is the number found so
+    far."""
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """How many files were not searched or not shown, by the reason."""
+    """The number of files that were not searched or not shown, for each reason."""
 
     def text(self) -> str:
         more = self.total - len(self.lines)
         notes = [f"[{more} more]"] if more > 0 else []
         if self.stopped:
-            notes.append(f"[{self.stopped}; name a folder, a file pattern, or a longer pattern]")
+            notes.append(f"[{self.stopped}; use a folder, a file pattern or a longer pattern]")
         if self.left_out:
             reasons = [
                 REASONS[why].format(counted(number, "file"))
@@ -114,17 +116,17 @@ async def grep(
     engine: Engine | None = None,
     timeout: float = 20,
 ) -> Matches:
-    """Search a file, or every file below a folder, ``/`` being all zones.
+    """Search a file, or every file below a folder; ``/`` means all zones.
 
-    Left out are hidden files, what ``.gitignore`` names, ``.env*``, binary files, those over 10 MiB, and links;
-    what a user would not expect to be left out is counted.
-    ``engine`` is ripgrep where there is one that knows the pattern, unless it is named.
+    Hidden files, files ignored by ``.gitignore``, ``.env*``, binary files, files over 10 MiB and
+    links are left out, and counted if a user may not expect that. ``engine`` defaults to ripgrep if
+    it is installed and understands the pattern.
     """
     _check_pattern(pattern)
     chosen = Include.parse(include) if include else Include()
     program = _ripgrep(sandbox) if engine != "python" else None
     if engine == "ripgrep" and program is None:
-        raise ToolError("ripgrep is not installed; its command is called rg")
+        raise ToolError("ripgrep (rg) is not installed")
     hits = _Hits(sandbox, limit)
     ripgrep = (program, *_RIPGREP, b"--regexp=" + pattern.encode(), "--") if program else None
     search = _Search(pattern, chosen, hits, ripgrep)
@@ -141,12 +143,12 @@ def _check_pattern(pattern: str) -> None:
     problem = None
     if not pattern:
         raise ToolError("the pattern is empty")
-    if len(pattern) > PATTERN_MAX:
-        problem = f"has {len(pattern)} characters, {PATTERN_MAX} are the most"
+    if len(pattern) > MAX_PATTERN:
+        problem = f"has {len(pattern)} characters; the limit is {MAX_PATTERN}"
     elif "\0" in pattern or not _is_text(pattern):
-        problem = "has a character that no text has"
+        problem = "has a character that no text contains"
     elif _NEWLINE.search(_SETS.sub("", pattern)):
-        problem = "has a newline, and a match lies on one line; search for one of the lines"
+        problem = "has a newline, but matches are within a line; search for one of the lines"
     if problem:
         raise ToolError(f"the pattern {shown(pattern)} {problem}")
 
@@ -160,7 +162,7 @@ def _is_text(pattern: str) -> bool:
 
 
 def _refuse_unknown(pattern: str) -> None:
-    """Refuse a pattern that Python's regular expressions do not know."""
+    """Raise a ToolError for a pattern that is not valid in Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,7 +174,7 @@ def _refuse_unknown(pattern: str) -> None:
 
 
 def _ripgrep(sandbox: FileOperations) -> str | None:
-    """The program, unless it is one that tools could have written."""
+    """Return the path of ripgrep, unless tools could have written it."""
     program = shutil.which("rg")
     if program is None or not os.path.isabs(program):
         return None
@@ -181,13 +183,11 @@ def _ripgrep(sandbox: FileOperations) -> str | None:
 
 
 def refuse_secret(path: str, resolved: str = "") -> None:
-    """Refuse a path that may hold secrets, by how it is written and by where it leads."""
-    if secret := next(
-        (name for name in (*path.split("/"), *resolved.split("/")) if is_secret(name)), None
-    ):
-        raise ToolError(
-            f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead"
-        )
+    """Raise a ToolError for a path that may hold secrets, by its spelling or by its target."""
+    for name in (*path.split("/"), *resolved.split("/")):
+        if is_secret(name):
+            reason = f"{shown(name)} may hold secrets; read the file instead"
+            raise ToolError(f"{shown(path)} is not searched: {reason}")
 
 
 def _starts(sandbox: FileOperations, path: str) -> Iterator[SearchStart]:
@@ -206,7 +206,7 @@ def _starts(sandbox: FileOperations, path: str) -> Iterator[SearchStart]:
 
 @dataclass
 class _Search:
-    """A pattern on its way through the files."""
+    """A search for a pattern with one of the engines."""
 
     pattern: str
     include: Include
@@ -214,7 +214,7 @@ class _Search:
     ripgrep: EngineArgv | None
 
     async def run(self, start: SearchStart) -> None:
-        """Search what is below a start; the files are found in a thread, a batch at a time."""
+        """Search below a start; a thread finds the files in batches."""
         batches = FileWalk(start, self.include).batches()
         while not self.hits.stopped and (
             batch := await to_thread.run_sync(next, batches, None, abandon_on_cancel=True)
@@ -227,7 +227,7 @@ class _Search:
                         self.hits.leave_out(UNREADABLE, start.root, path)
 
     async def _search(self, root: Path, files: Sequence[bytes]) -> bool:
-        """One batch by ripgrep; by Python where there is none, or one that does not know the pattern or is too old."""
+        """Search a batch with ripgrep, or with Python if ripgrep is missing or fails."""
 
         def found(path: bytes, numbers: list[int] | None) -> bool:
             return self.hits.add(root, path, numbers)
@@ -238,12 +238,12 @@ class _Search:
             except EngineFailed:
                 self.ripgrep = None
         _refuse_unknown(self.pattern)
-        return await _run((*_PYTHON, str(LINES_MAX), self.pattern.encode()), root, files, found)
+        return await _run((*_PYTHON, str(MAX_LINES), self.pattern.encode()), root, files, found)
 
 
 @dataclass
 class _Hits:
-    """The lines found so far: every one is counted, the first ones are kept."""
+    """The lines found so far: all are counted, the first ones are kept."""
 
     sandbox: FileOperations
     limit: int
@@ -254,13 +254,14 @@ class _Hits:
     _files: set[str] = field(default_factory=set)
 
     def add(self, root: Path, path: bytes, numbers: Sequence[int] | None) -> bool:
-        """Whether the search continues; a file that lies in two zones counts once.
+        """Add the matches of a file; return False if the search is to stop.
 
-        An engine that stops in the middle of a file has not seen whether it is binary.
+        A file in two zones counts once. An engine that stops in the middle of a file cannot know if
+        it is binary.
         """
         real = root / os.fsdecode(path)
         name = name_in(self.sandbox, real) or str(real)
-        if numbers is None or (len(numbers) >= LINES_MAX and b"\0" in self._content(name)):
+        if numbers is None or (len(numbers) >= MAX_LINES and b"\0" in self._content(name)):
             self.leave_out(BINARY, root, path)
         elif any(unusable(os.fsdecode(part)) for part in path.split(b"/")):
             self.leave_out(NAME, root, path)
@@ -270,8 +271,8 @@ class _Hits:
             if room > 0:
                 self._kept[name] = list(numbers[:room])
             self.total += len(numbers)
-        if self.total > COUNTED_MAX:
-            self.stopped = f"stopped after more than {COUNTED_MAX} lines"
+        if self.total > MAX_COUNTED:
+            self.stopped = f"stopped after more than {MAX_COUNTED} lines"
         return self.stopped is None
 
     def leave_out(self, why: str, root: Path, path: bytes) -> None:
@@ -282,7 +283,7 @@ class _Hits:
         return Counter(why for why, _, _ in self._left_out)
 
     def lines(self) -> Iterator[str]:
-        """The kept lines, read by the sandbox: what an engine saw beyond the zones is not shown."""
+        """Yield the kept lines, read by the sandbox, so that nothing outside zones is shown."""
         for name, numbers in self._kept.items():
             lines = self._content(name).split(b"\n")
             spelled = self.sandbox.spell(name)
@@ -298,17 +299,17 @@ class _Hits:
 
 
 def _line(line: bytes) -> str:
-    return cut(line.decode(errors="replace").rstrip("\r"), LINE_MAX, "end", mark=MORE)
+    return cut(line.decode(errors="replace").rstrip("\r"), MAX_LINE, "end", mark=MORE)
 
 
 class EngineFailed(ToolError):
-    """The engine did not get to the end of its answer."""
+    """An engine that ended without a complete answer."""
 
 
 async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Found) -> bool:
-    """Search files below a root until ``found`` has enough; whether all of them could be read.
+    """Search files until ``found`` returns False; return True if all of them could be read.
 
-    An empty file comes first: an engine without any files would look for some.
+    An empty file comes first, because an engine without any files would search the folder.
     """
     argv = [*engine, os.devnull, *(b"./" + path for path in files)]
     try:
@@ -321,7 +322,7 @@ async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Fo
             start_new_session=True,
         )
     except OSError as error:
-        raise EngineFailed(f"{os.fsdecode(argv[0])} cannot be started: {error.strerror}") from None
+        raise EngineFailed(f"cannot start {os.fsdecode(argv[0])}: {error.strerror}") from None
     async with process:
         complete = False
         try:
@@ -333,7 +334,7 @@ async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Fo
 
 
 async def _read_answer(stream: ByteReceiveStream, found: Found) -> bool:
-    """Whether it was read to its end."""
+    """Return True if the answer was read to its end, False if ``found`` has enough."""
     answer = _Answer(found)
     waiting = [b""]
     async for data in stream:
@@ -348,17 +349,21 @@ async def _read_answer(stream: ByteReceiveStream, found: Found) -> bool:
 
 
 class _Answer:
-    """The messages of an engine, one file at a time: only at its end it is known whether it is binary."""
+    """The messages of an engine for one file at a time; only the last one tells if it is binary."""
 
     def __init__(self, found: Found) -> None:
         self._found = found
         self._numbers: list[int] = []
 
     def takes(self, line: bytes) -> bool | None:
-        """Whether the answer is complete with this line; None where more of it is wanted."""
+        """Read a message.
+
+        Return True for the end of the answer, False to stop, and None to continue.
+        """
         try:
             message: dict[str, Any] = json.loads(line)
-            kind, data = message["type"], message["data"]
+            kind = message["type"]
+            data = message["data"]
             if kind == "match":
                 self._numbers.append(data["line_number"])
             elif kind == "end":
@@ -369,7 +374,7 @@ class _Answer:
                 ):
                     return False
         except (ValueError, KeyError, TypeError):
-            raise EngineFailed("the search gave an answer that forge cannot read") from None
+            raise EngineFailed("the search engine gave an unreadable answer") from None
         return True if kind == "summary" else None
 
 
@@ -379,7 +384,10 @@ def _path(value: dict[str, str]) -> bytes:
 
 
 def _end(process: Process) -> None:
-    """Kill it; ``process.kill`` would first take away the exit status that the event loop waits for."""
+    """Kill the process.
+
+    ``process.kill`` would also collect the exit status that the event loop waits for.
+    """
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

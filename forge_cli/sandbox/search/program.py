@@ -1,7 +1,8 @@
-"""The search without ripgrep: a program of its own, so that a pattern that never ends can be stopped.
+"""The search engine without ripgrep: a separate program, so that it can be stopped.
 
-A search in a thread could not: Python's regular expressions let nothing else run, and nothing can interrupt them.
-It is started as a script with a limit of lines, a pattern and files, and tells what it finds as ``rg --json`` does.
+A thread could not be stopped: Python's regular expressions block all others and cannot be
+interrupted. The arguments are a limit of lines, a pattern and files; the output is like that of
+``rg --json``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _PIECE = 1 << 16
 
 
 def main() -> int:
+    """Search the files, and return the exit code."""
     lines_max, pattern, *paths = sys.argv[1:]
     search = re.compile(pattern).search
     status = 0
@@ -38,7 +40,7 @@ def main() -> int:
 
 
 def read(path: str) -> bytes:
-    """Most files are small: an object for each would take longer than the search."""
+    """Return the content of a file, without a file object, which takes longer than the search."""
     descriptor = os.open(path, _READING)
     try:
         return b"".join(iter(lambda: os.read(descriptor, _PIECE), b""))
@@ -47,6 +49,7 @@ def read(path: str) -> bytes:
 
 
 def tell(kind: str, **data: object) -> None:
+    """Write a message as a line of JSON."""
     sys.stdout.write(json.dumps({"type": kind, "data": data}) + "\n")
 
 

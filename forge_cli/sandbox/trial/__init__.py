@@ -1,1 +1,1 @@
-"""Commands on copies: overlays over the zones, what a command did there, and how that gets into the zones or not."""
+"""Commands on copies: overlays over the zones, the changes there, and applying them."""

@@ -1,4 +1,4 @@
-"""Caches among what a command changed: a line that changes nothing leaves them behind, and they are dropped."""
+"""Caches among the changes of a command, which are dropped for a line that only reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from forge_cli.sandbox.changes.apply import ChangeSet, upper_folder
 from forge_cli.sandbox.changes.path_changes import PathChange
 
 _TAG = "CACHEDIR.TAG"
-"""A folder with such a file says of itself that it is a cache (bford.info/cachedir)."""
+"""The file that marks a folder as a cache (bford.info/cachedir)."""
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"
-"""The beginning of the file."""
+"""The first bytes of that file."""
 _SUFFIXES = (".tsbuildinfo",)
 
 
 def without_caches(changes: ChangeSet) -> ChangeSet:
-    """The changes but for those in folders that say they are caches, and files of compilers for the next time."""
+    """Return the changes without tagged cache folders and incremental build files."""
     known: dict[Path, bool] = {}
     kept = [change for change in changes.changes if not _is_cache(changes, change, known)]
     found = replace(changes, changes=tuple(kept))

@@ -1,4 +1,4 @@
-"""A command on copies: started with an overlay over each writable zone, and what is known of it afterwards."""
+"""A command on copies: started with an overlay over each writable zone, and reported afterwards."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ from forge_cli.sandbox.trial import enter
 from forge_cli.sandbox.trial.deletions import UnappliedDeletion
 from forge_cli.sandbox.trial.watch import MAX_WORDS, MAX_WRITES
 
-_REPORT, _START = "report", "start"
-_LONGEST, _AGAIN = 30, 3
+_REPORT = "report"
+_START = "start"
+_TIMEOUT = 30
+_MAX_ATTEMPTS = 3
 _WATCHED = "lambda plan: watch.Watch(plan, started.StartedPrograms(plan))"
 _RUN = (
     "import sys; sys.path.append(sys.argv[1]); import enter, started, watch;"
@@ -60,64 +62,64 @@ _RUN_WITHOUT_NETWORK = (
     "import sys; sys.path.append(sys.argv[1]); import enter, destinations, started, watch;"
     f" enter.run(int(sys.argv[2]), destinations.Destinations(), {_WATCHED})"
 )
-"""Imported, since Python compiles a file again that it is started with."""
+"""Imported modules are cached, while Python compiles its main program on every start."""
 
 
 SocketState = Literal["there", "absent", "own", "unknown"]
-"""Whether a unix socket that a command wanted is there on this machine, or would have been the command's own."""
+"""Whether a wanted unix socket exists on this machine, or would have been the command's own."""
 
 
 class Report(Struct, frozen=True):
     """The report of the first program of a command."""
 
     network: bool
-    """It wanted a network."""
+    """It wanted the network."""
     exceeded: bool
-    """It wrote more than it had room for, and was stopped."""
+    """It was stopped, because it wrote more bytes than it may."""
     reached: Sequence[str] = ()
-    """Its destinations, as far as they are known: hosts, most of them with a port."""
+    """Its destinations, as far as known: hosts, most of them with a port."""
     too_many: bool = False
-    """It made more files than it may, and was stopped."""
+    """It was stopped, because it made more files than it may."""
     ended_at_name: bool = False
-    """It was ended because it asked for the name of a host."""
+    """It was ended, because it asked for the name of a host."""
 
 
 class Reached(Struct, frozen=True):
-    """Things that a command reached for in vain, as the kernel showed them, whatever the command said of it."""
+    """What a command reached for and was refused, as the kernel reports it."""
 
     sockets: Sequence[tuple[str, SocketState]]
-    """Unix sockets that it wanted to use, all of which are refused: paths, abstract ones behind an @, or nothing where
-    it is not known which. Those by which the C library asks for names of users and hosts are left out."""
+    """Refused unix sockets: a path, ``@`` with an abstract name, or an empty text if unknown.
+    Those that the C library uses to look up users and hosts are left out."""
     addresses: Sequence[str]
-    """Addresses with a port that it wanted to connect to, but for those of this machine."""
+    """Addresses with ports that it wanted to connect to, except those of this machine."""
     writes: Sequence[str]
-    """Paths in read-only places that it wanted to make or change, but for caches such as ``__pycache__``, the first 200
-    of them; only with ``writes``."""
+    """The first 200 paths in read-only places that it wanted to change, without caches such as
+    ``__pycache__``; only with ``writes``."""
     programs: Sequence[str]
-    """Paths of programs that it started, the first 200; only with ``programs``."""
+    """Paths of the first 200 programs that it started; only with ``programs``."""
     commands: Sequence[Sequence[str]] = ()
-    """The words of those that have one of ``names`` among them, also where a link or a script leads to such a program;
-    only with ``programs``."""
+    """The words of started programs with one of ``names`` in them, directly or through a link or
+    script; only with ``programs``."""
     unlisted: bool = False
-    """Whether there were more of these than can be kept."""
+    """True if there were more commands than are kept."""
 
     def refused_writes(self, around: Confinement) -> list[str]:
-        """The writes that may have made a difference: not those to folders that are hidden, such as the home.
+        """Return the writes whose refusal may matter, without those in hidden folders.
 
-        Programs keep logs and caches there by themselves, and do without where that fails.
+        Programs keep logs and caches there by themselves, and continue if that fails.
         """
         zones = tuple(f"{zone.path}/" for zone in around.zones)
         hidden = tuple(f"{path}/" for path in (*around.homes, *around.hidden))
         found = [
             path for path in self.writes if path.startswith(zones) or not path.startswith(hidden)
         ]
-        return (
-            [*found, f"more than {MAX_WRITES} files"] if len(self.writes) == MAX_WRITES else found
-        )
+        if len(self.writes) == MAX_WRITES:
+            found.append(f"more than {MAX_WRITES} files")
+        return found
 
 
 class Copies:
-    """Starts an argv on copies of the zones, in a folder that keeps what it writes; one command each."""
+    """Starts one command on copies of the zones, in a folder that keeps what it writes."""
 
     confined: ClassVar[bool] = True
 
@@ -139,24 +141,25 @@ class Copies:
         self.folder = folder
         self.wrap = wrap
         self.network = network
-        """Whether it has the network that ``wrap`` gives; else one with nothing in it."""
+        """True for the network that ``wrap`` gives, False for an empty one."""
         self.room = room
-        """Bytes that it may write, each path counted as 4 KiB besides."""
+        """Bytes that it may write, with 4 KiB for each path."""
         self.paths = paths
         """Paths that it may make or change."""
         self.writes = writes
-        """Whether ``reached`` has what it wanted to change in read-only places."""
+        """True if ``reached`` is to list attempted changes in read-only places."""
         self.programs = programs
-        """Whether ``reached`` has the programs that it started."""
+        """True if ``reached`` is to list the started programs."""
         self.names = names
-        """Names of programs, in lower case, of which it has the words as well."""
+        """Names of programs, in lower case, whose words are also recorded."""
         self.ends_at_name = ends_at_name
-        """Whether it is ended soon after it asked for the name of a host, which it does not get without the network."""
+        """True if the command is ended soon after asking for a host name, which fails without
+        network."""
         self.temporary = temporary
-        """The copy of the shared ``/tmp`` that it works on; else it works on that itself."""
-        # Found once, before it runs: a zone that the command deletes has changes all the same.
+        """The copy of the shared ``/tmp`` to work on; None for the shared one itself."""
+        # Found before it runs, because deleting a whole zone is a change, too.
         self.zones = self._find_zones()
-        """The zones that the command may write to; one inside another has a copy of its own."""
+        """The writable zones; a zone inside another has a copy of its own."""
 
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
@@ -196,10 +199,10 @@ class Copies:
                 yield replace(command, argv=start, descriptors=(*command.descriptors, descriptor))
 
     def _watch(self, argv: Sequence[str | int]) -> dict[str, object] | None:
-        """The part of the plan by which the first program sees what the command reaches for.
+        """Return the part of the plan for watching what the command reaches for.
 
-        The filter of the mechanism refuses unix sockets. Only where they are seen does the first program take that out
-        of it, because the kernel would not even show a call that another filter refuses.
+        The filter of the mechanism refuses unix sockets. Only if they are watched does the first
+        program remove that, because the kernel does not report calls that another filter refuses.
         """
         found = watch_filter(writes=self.writes, programs=self.programs)
         relaxed = seccomp_filter(unix_sockets=True)
@@ -217,7 +220,7 @@ class Copies:
         }
 
     def _wanted_programs(self) -> dict[str, object]:
-        """The part of the plan that says of which programs all words are kept."""
+        """Return the part of the plan that names the programs whose words are recorded."""
         search = os.environ.get("PATH", os.defpath).split(os.pathsep)
         files: dict[tuple[int, int], str] = {}
         for name in self.names:
@@ -266,7 +269,7 @@ class Copies:
             yield list(map(str, (copy.lower, copy.upper, copy.work, copy.merged)))
 
     def _on_copy(self, rule: ReachRule) -> ReachRule:
-        """A rule for what can be written, on its copy."""
+        """Return a rule with writable paths replaced by their copies."""
         if rule.reach is Reach.PRIVATE and rule.source and self.temporary:
             return replace(rule, reach=Reach.WRITE, source=self.temporary.merged)
         if rule.reach not in (Reach.WRITE, Reach.PINNED) or not self.zones:
@@ -279,22 +282,22 @@ class Copies:
         return replace(rule, source=merged / rule.path.relative_to(zone))
 
     def report(self) -> Report | None:
-        """The report on it, once everything had ended; None where that never happened."""
+        """Return the report, or None if the first program did not end properly."""
         found = self._reported()
         if not found:
             return None
         return Report(**{name: found[name] for name in Report.__struct_fields__})
 
     def reached(self) -> Reached | None:
-        """Things that it reached for in vain; None where that could not be seen, or where it has not ended.
+        """Return what the command reached for; None if that could not be watched.
 
-        To see it needs Linux 5.9, and no other program that watches this process in the same way.
+        Watching needs Linux 5.9, and no other program that watches this process in the same way.
         """
         found = self._reported()
         return Reached(**found["seen"]) if found and found["seen"] is not None else None
 
     def refused_sockets(self) -> Iterator[str]:
-        """The unix sockets that it would have used without confinement; those that are not there fail anyway."""
+        """Yield the unix sockets that the command could have used without confinement."""
         reached = self.reached()
         for name, state in reached.sockets if reached else ():
             if state == "own":
@@ -310,9 +313,10 @@ class Copies:
         return marshal.loads(written) if written else None  # noqa: S302
 
     def read(self, *, scratch: bool = False, until: ReadUntil = FOREVER) -> ChangeSet:
-        """The changes of the command, kept in the folder; with ``scratch`` also those that can be dropped.
+        """Return the changes of the command, and save them in the folder.
 
-        TooManyChanges where they are more than may be read, or that takes too long.
+        With ``scratch``, caches are included. Raise TooManyChanges if the bound ``until`` is
+        exceeded.
         """
         changes: list[PathChange] = []
         for zone in self.zones:
@@ -324,14 +328,17 @@ class Copies:
         return found
 
     def is_overtaken(self, changes: ChangeSet) -> bool:
-        """Whether somebody else changed one of the files while the command ran: it may have seen either."""
+        """Return True if another program changed one of the files while the command ran.
+
+        Then the command may have seen either state.
+        """
         begun = (self.folder / _START).stat().st_ctime_ns
         before = (change.before for change in changes.changes)
         return any(entry.changed >= begun for entry in before if entry and entry.kind != "folder")
 
 
 class InPlace(Copies):
-    """Starts an argv where it is, on no copies, and knows afterwards which unix sockets it was refused."""
+    """Starts an argv without copies, and reports which unix sockets it was refused."""
 
     def __init__(self, folder: Path, wrap: Confined) -> None:
         """Prepare a run without copies; ``folder`` gets its report."""
@@ -348,7 +355,7 @@ class InPlace(Copies):
 
 
 class AppliedCopies(Copies):
-    """Copies for a command that was approved: what it did is applied as soon as it has ended, however it has."""
+    """Copies for an approved command, whose changes are applied as soon as it has ended."""
 
     def __init__(
         self,
@@ -358,14 +365,14 @@ class AppliedCopies(Copies):
         keep: Callable[[ChangeSet], None] | None = None,
         judge: Callable[[ChangeSet], None] | None = None,
     ) -> None:
-        """``keep`` gets what will be changed, before it is; ``judge`` raises a ToolError if nothing may be applied."""
+        """Prepare copies; ``keep`` saves the originals, and ``judge`` raises a refusal."""
         super().__init__(folder, wrap)
         self.keep = keep
         self.judge = judge
         self.refused: list[ToolError] = []
-        """Errors that ``judge`` raised."""
+        """Errors raised by ``judge``."""
         self.problems: list[str] = []
-        """Why it could not be applied."""
+        """Reasons why the changes could not be applied."""
         self.sockets: list[str] = []
         """The unix sockets that it was refused."""
 
@@ -379,7 +386,7 @@ class AppliedCopies(Copies):
             self.problems.append(f"nothing was changed: {describe_os_error(error)}")
         except (ToolError, UnknownChange) as error:
             self.problems.append(str(error))
-        # A command whose deletions need consent has run: its changes stay, so that a yes need not run it again.
+        # Changes that need consent stay, so that a yes need not run the command again.
         if not any(isinstance(error, UnappliedDeletion) for error in self.refused):
             drop_copies(self.folder)
         return self.wrap.appeared()
@@ -393,25 +400,25 @@ class AppliedCopies(Copies):
         return not self.refused
 
     def started(self, done: Finished) -> bool:
-        """Whether there was an overlay for it at all: without one nothing was done."""
+        """Return True if the overlay was mounted; otherwise, nothing was done."""
         return not (
             done.exit_code == enter.NOT_MOUNTED
             and done.stderr.startswith(f"forge: {enter.NOTHING}")
         )
 
     def _apply(self, changes: ChangeSet) -> None:
-        for _ in range(_AGAIN):
+        for _ in range(_MAX_ATTEMPTS):
             try:
                 return apply_changes(changes, self.keep) if changes.changes else None
             except Stale:
                 changes = read_again(changes)
-        raise ToolError("what it changed is lost: somebody else keeps changing the same files")
+        raise ToolError("its changes are lost: another program keeps changing the same files")
 
 
 def drop_copies(folder: Path) -> None:
-    """Forget what a command wrote, unless it is needed to complete changes that were begun.
+    """Delete what a command wrote, unless interrupted changes still need it.
 
-    What it made unreadable for its owner goes as well.
+    Unreadable folders are deleted, too.
     """
     if is_begun(folder):
         return
@@ -421,7 +428,10 @@ def drop_copies(folder: Path) -> None:
 
 
 def _remove(top: str, left: list[str]) -> None:
-    """Remove everything in a folder, however deep: folders are moved up first, since a path may be too long to name."""
+    """Remove everything in a folder, at any depth.
+
+    Folders are moved up first, because a path may be too long for a system call.
+    """
     moved = 0
     while left:
         path = left.pop()
@@ -444,7 +454,10 @@ def _remove(top: str, left: list[str]) -> None:
 
 @cache
 def overlay_problem(home: Path) -> str | None:
-    """Why nothing in this home is mounted by an overlay, as what commands write is; None where that just worked."""
+    """Why nothing in this home is mounted by an overlay, as what commands write is.
+
+    None where that just worked.
+    """
     if sys.platform != "linux":
         return "only Linux has overlays"
     around = home if os.access(home, os.W_OK | os.X_OK) else None
@@ -471,7 +484,7 @@ def overlay_problem(home: Path) -> str | None:
         }
         with _planned(plan, network=False) as (argv, descriptor):
             done = subprocess.run(
-                argv, pass_fds=[descriptor], capture_output=True, timeout=_LONGEST, check=False
+                argv, pass_fds=[descriptor], capture_output=True, timeout=_TIMEOUT, check=False
             )
     said = done.stderr.decode(errors="replace").strip().removeprefix(f"forge: {enter.NOTHING}: ")
     return said or "it did not start" if done.returncode else None
@@ -479,7 +492,7 @@ def overlay_problem(home: Path) -> str | None:
 
 @contextmanager
 def _planned(plan: Mapping[str, object], *, network: bool) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The argv that does what a plan says, and the descriptor that it reads it from."""
+    """Yield the argv that runs a plan, and the descriptor from which it reads the plan."""
     descriptor = os.memfd_create("plan")
     try:
         os.pwrite(descriptor, marshal.dumps(dict(plan)), 0)
@@ -501,7 +514,7 @@ def _planned(plan: Mapping[str, object], *, network: bool) -> Iterator[tuple[tup
 
 
 def mounted_below(zones: Sequence[Path]) -> Path | None:
-    """A file system that is mounted inside one of the zones: it would not be seen in a copy."""
+    """Return a file system mounted inside one of the zones, which a copy would not show."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
             place = Path(

@@ -1,4 +1,4 @@
-"""The consent that zones want before something in them is deleted, for commands: judged on what their copies show."""
+"""Consent for deletions by commands, judged by the changes on their copies."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ SHELL = "shell"
 
 
 class UnappliedDeletion(NotAsJudged):
-    """A command deleted something that needs consent; its changes wait on the copy to be applied or dropped."""
+    """A deletion that needs consent; the changes wait on the copy to be applied or dropped."""
 
     def __init__(self, reason: str, changes: ChangeSet) -> None:
         super().__init__(reason)
         self.changes = changes
         self.done: Finished | None = None
-        """How the command ended, once it has."""
+        """The end of the command, once it has ended."""
 
 
 class DeletionRules(Struct, frozen=True):
-    """The zones of a worker, and those of its parents, as far as they say themselves what deleting needs."""
+    """The zones of a worker and its parents that state rules for deletions."""
 
     sets: Sequence[Sequence[Zone]]
-    """The zones of one worker each: in each the innermost one around a path decides."""
+    """The zones of each worker; the innermost one around a path decides."""
 
     @property
     def stated(self) -> list[Zone]:
-        """The zones in which commands are judged by what they delete."""
+        """The zones whose rules bind commands."""
         found: dict[str, Zone] = {}
         for zones in self.sets:
             found.update((str(zone.path), zone) for zone in zones if decides(zone))
@@ -44,32 +44,31 @@ class DeletionRules(Struct, frozen=True):
 
     @property
     def in_session(self) -> str:
-        """Why a line asks that works on no copy."""
-        return f"what it deletes in zone '{self.stated[0].name}' cannot be judged: a session works on no copy"
+        """The reason why a session asks, since it has no copy."""
+        name = self.stated[0].name
+        return f"deletions in zone '{name}' cannot be judged: a session has no copy"
 
     def unbound(self, problem: str) -> str:
-        """The warning that commands are not bound, for the reason ``problem``."""
+        """Return the warning that commands are not bound, with the reason ``problem``."""
         zone = self.stated[0]
-        says = (
-            f"'delete: {zone.delete.value}' of zone '{zone.name}' binds tools only, and no commands"
-        )
-        return f"{says}: these cannot work on copies here: {problem}"
+        rule = f"'delete: {zone.delete.value}' of zone '{zone.name}'"
+        return f"{rule} binds tools only, not commands, which have no copies here: {problem}"
 
     def blocked(self, changes: Iterable[PathChange]) -> Verdict | None:
-        """The verdict on a command that deleted in a zone which blocks that; None where it did not."""
+        """Return the verdict on a command with a deletion that a zone blocks, else None."""
         found = next(self._deleted(changes, Approval.BLOCKED), None)
         if found is None:
             return None
         path, zone = found
-        reason = f"it deletes {_name(path, zone)}, and zone '{zone.name}' blocks delete"
+        reason = f"it deletes {_name(path, zone)}, and zone '{zone.name}' blocks deletions"
         rule = f"sandbox.zones.{zone.name}.approval.delete"
         return Verdict(Approval.BLOCKED, reason, rule, zone.delete_where or zone.where, by="rule")
 
     def judge(self, *, asked: bool) -> Callable[[ChangeSet], None] | None:
-        """Judge what a command did before it is applied; None where no zone says more than every zone.
+        """Return a check of the changes of a command, or None if no zone states a rule.
 
-        Raise BlockedError for a deletion in a zone that blocks it, and UnappliedDeletion for one in a zone that
-        asks, unless a person was ``asked``.
+        The check raises BlockedError for a deletion that a zone blocks. It raises UnappliedDeletion
+        for one that asks, unless a person was ``asked``.
         """
         if not self.stated:
             return None
@@ -80,24 +79,22 @@ class DeletionRules(Struct, frozen=True):
             asks = None if asked else next(self._deleted(changes.changes, Approval.ASK), None)
             if asks:
                 path, zone = asks
-                raise UnappliedDeletion(
-                    f"it deletes {_name(path, zone)}, and deleting in zone '{zone.name}' needs your OK",
-                    changes,
-                )
+                reason = f"deleting in zone '{zone.name}' needs your OK"
+                raise UnappliedDeletion(f"it deletes {_name(path, zone)}, and {reason}", changes)
 
         return judge
 
     def _deleted(
         self, changes: Iterable[PathChange], approval: Approval
     ) -> Iterator[tuple[Path, Zone]]:
-        """The paths that were deleted in zones which want this for it."""
+        """Yield the deleted paths in zones with this rule."""
         if not any(zone.delete is approval for zone in self.stated):
             return
         for path in (change.path for change in changes if _is_deletion(change)):
             yield from ((path, zone) for zone in self._around(path) if zone.delete is approval)
 
     def _around(self, path: Path) -> Iterator[Zone]:
-        """The zones that decide on a path."""
+        """Yield the zones whose rule applies to a path."""
         for zones in self.sets:
             around = [zone for zone in zones if path.is_relative_to(zone.path)]
             innermost = max(around, key=lambda zone: len(zone.path.parts), default=None)
@@ -106,12 +103,12 @@ class DeletionRules(Struct, frozen=True):
 
 
 def decides(zone: Zone) -> bool:
-    """Whether a zone says more of deletions than every zone does that says nothing."""
+    """Return True if a zone's rule for deletions binds commands; an unstated default does not."""
     return zone.delete is Approval.BLOCKED or (zone.delete is Approval.ASK and zone.delete_stated)
 
 
 def _is_deletion(change: PathChange) -> bool:
-    """Whether something is gone, or of another kind now; the caches of programs do not count."""
+    """Return True if a path is gone or was replaced by another kind; caches do not count."""
     return (
         change.before is not None
         and change.what in ("deleted", "replaced")

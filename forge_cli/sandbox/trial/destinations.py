@@ -1,7 +1,7 @@
-"""The destinations of a trial, by host and port: names that it asks for lead to addresses without a server.
+"""The destinations of a trial: every requested name gets an address without a server.
 
-The resolver of this machine gives each name an address of its own, on the loopback of a network with
-nothing else in it. What is refused there tells the port. A bare interpreter imports it, as it does ``enter``.
+The resolver here gives each name its own address, on the loopback of an otherwise empty network.
+The refused connections show the ports. A bare interpreter imports this module, like ``enter``.
 """
 
 from __future__ import annotations
@@ -18,26 +18,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST = 20
-"""Names, and places that refused somebody, which are remembered."""
-_SIOCSIFADDR, _SIOCSIFFLAGS, _SIOCSIFNETMASK, _IFF_UP = 0x8916, 0x8914, 0x891C, 1
+MAX_RECORDED = 20
+"""Names, and destinations, that are remembered."""
+_SIOCSIFADDR = 0x8916
+_SIOCSIFFLAGS = 0x8914
+_SIOCSIFNETMASK = 0x891C
+_IFF_UP = 1
 _OWN_ADDRESS = "192.0.2.1"
-"""Of those for documentation: programs that find no address but the loopback's would not even try to connect."""
-_NAMES, _NAMES_MASK = "198.18.0.0", "255.254.0.0"
-"""Of those for measurements: no name has one of these elsewhere."""
-_DOMAIN, _ADDRESS_RECORD, _HEADER = 53, 1, 12
-_ATTACH_FILTER, _PACKET_INFO, _ICMP_UNREACHABLE = 26, 8, 3
+"""An address for documentation: programs do not try to connect with loopback addresses only."""
+_NAMES = "198.18.0.0"
+"""The first of the addresses for benchmarks, which no real host has."""
+_NAMES_MASK = "255.254.0.0"
+_DOMAIN = 53
+_ADDRESS_RECORD = 1
+_HEADER = 12
+_ATTACH_FILTER = 26
+_PACKET_INFO = 8
+_ICMP_UNREACHABLE = 3
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _REFUSALS = (
-    (0xB1, 0, 0, 0),  # skip the header of IP
+    (0xB1, 0, 0, 0),  # skip the IP header
     (0x50, 0, 0, 13),
     (0x15, 0, 3, 0x14),  # RST and ACK
     (0x40, 0, 0, 4),
-    (0x15, 0, 1, 0),  # of a connection that never was
+    (0x15, 0, 1, 0),  # of a connection that was never established
     (0x06, 0, 0, 0xFFFF),
     (0x06, 0, 0, 0),
 )
-"""The packets of TCP that are seen, for the kernel's filter."""
+"""A kernel filter for the TCP packets that refuse a connection."""
 
 
 def _request(interface: str, value: bytes) -> bytes:
@@ -49,20 +57,23 @@ def _address(text: str) -> bytes:
 
 
 class Destinations:
-    """Answers for the resolvers of this machine, and sees who is refused."""
+    """A resolver for all names that records refused connections."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
-        """By the address that each name got."""
+        """The name for each address that was given out."""
         self._resolver: socket.socket | None = None
         self._seen: list[socket.socket] = []
         self.was_asked = False
-        """Whether anybody said anything to a resolver."""
+        """True if anything was sent to the resolver."""
         self.asked_at: float | None = None
-        """The time at which somebody first asked for a name, by the clock of ``time.monotonic``."""
+        """The time of the first name query, on the clock of ``time.monotonic``."""
 
     def bring_up(self) -> None:
-        """Begin; where the machine does not let it, it is only known that something was wanted."""
+        """Start the resolver.
+
+        If the machine does not allow it, only the wish for a network is noticed.
+        """
         any_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _request("lo", _IFF_UP.to_bytes(2, sys.byteorder)))
         fcntl.ioctl(any_socket, _SIOCSIFADDR, _request("lo:1", _address(_OWN_ADDRESS)))
@@ -95,25 +106,27 @@ class Destinations:
         any_socket.close()
 
     def answer(self) -> bool:
-        """Give every name an address of its own that somebody has asked for since, some at a time; are there more?
+        """Answer some waiting queries with addresses of their own.
 
-        SIGIO tells when somebody has.
+        Return True if there may be more.
+
+        SIGIO announces queries.
         """
         resolver = self._resolver
         if resolver is None:
             return False
-        for _ in range(MOST):
+        for _ in range(MAX_RECORDED):
             try:
                 asked, packet_info, _, whom = resolver.recvmsg(512, 64)
-            except OSError:  # there is nothing to be read
-                return False
+            except OSError:
+                return False  # nothing is waiting
             self.was_asked = True
             try:
                 source = bytes(4) + packet_info[0][2][8:12] + bytes(4)
                 ancillary = [(socket.IPPROTO_IP, _PACKET_INFO, source)]
                 resolver.sendmsg([self._answer_to(asked)], ancillary, 0, whom)
-            except (OSError, ValueError, IndexError):  # a command can send anything
-                continue
+            except (OSError, ValueError, IndexError):
+                continue  # a command can send anything
         return True
 
     def _answer_to(self, asked: bytes) -> bytes:
@@ -127,7 +140,7 @@ class Destinations:
         question = asked[_HEADER : at + 5]
         name = b".".join(labels).decode().lower()[:253]
         known = next((address for address, other in self._names.items() if other == name), None)
-        if known is None and len(self._names) < MOST:
+        if known is None and len(self._names) < MAX_RECORDED:
             number = int.from_bytes(socket.inet_aton(_NAMES), "big") + len(self._names) + 1
             known = number.to_bytes(4, "big")
             self._names[known] = name
@@ -139,7 +152,7 @@ class Destinations:
         return asked[:2] + b"\x81\x80\0\1" + bytes([0, bool(record)]) + bytes(4) + question + record
 
     def reached(self) -> list[str]:
-        """A destination: host and port, or only the name where no connection followed."""
+        """Return the destinations: host and port, or only a name without a connection."""
         while self.answer():
             pass
         places = dict.fromkeys(chain.from_iterable(map(_refused, self._seen)))
@@ -149,11 +162,11 @@ class Destinations:
             for address, port in places
         ]
         found += [name for address, name in self._names.items() if address not in went]
-        return found[:MOST]
+        return found[:MAX_RECORDED]
 
 
 def _resolvers() -> Iterator[bytes]:
-    """The servers that a command would ask for names."""
+    """Yield the name servers that a command would ask."""
     with open("/etc/resolv.conf") as settings:
         words = [line.split()[:2] for line in settings]
     for word in words:
@@ -162,7 +175,7 @@ def _resolvers() -> Iterator[bytes]:
 
 
 def _refused(seen: socket.socket) -> Iterator[tuple[bytes, int]]:
-    """Addresses that refused a connection or a datagram: TCP by itself, for UDP the kernel."""
+    """Yield the addresses and ports that refused a connection or a datagram."""
     while True:
         try:
             packet = seen.recv(128)
@@ -174,12 +187,10 @@ def _refused(seen: socket.socket) -> Iterator[tuple[bytes, int]]:
         elif body[0] == _ICMP_UNREACHABLE:
             inner = body[8:]
             at = (inner[0] & 15) * 4
-            source, target = (
-                int.from_bytes(inner[place : place + 2], "big") for place in (at, at + 2)
-            )
-            if (
-                source != _DOMAIN
-            ):  # else it is an answer about a name to somebody who has ended meanwhile
+            source = int.from_bytes(inner[at : at + 2], "big")
+            target = int.from_bytes(inner[at + 2 : at + 4], "big")
+            # Otherwise, it is the resolver's answer to a program that has ended.
+            if source != _DOMAIN:
                 yield inner[16:20], target
 
 
@@ -188,7 +199,7 @@ class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]
 
 
 def _attach(seen: socket.socket, program: tuple[tuple[int, int, int, int], ...]) -> None:
-    """Let only packets be seen that pass a filter of the kernel."""
+    """Attach a kernel filter to a socket, so that it sees matching packets only."""
     order = sys.byteorder
     code = b"".join(
         what.to_bytes(2, order) + bytes([yes, no]) + value.to_bytes(4, order)

@@ -1,9 +1,9 @@
-"""The first program of a command on copies: it mounts overlays, starts the command, and waits until all of it is gone.
+"""The first program of a command on copies: it mounts overlays and starts the command.
 
-It has a mount namespace of its own, and for a trial a network with nothing in it. When everything has ended it writes
-down whether the command wanted a network, and where to, what ``watch`` saw, or that it passed its room. A bare
-interpreter imports it, for each command again: so it uses only what is built in, since ``ctypes`` and ``os`` alone
-take longer than all the mounts.
+It has its own mount namespace and, for a trial, an empty network. After everything has ended, it
+reports which network the command wanted, what ``watch`` saw, and if it wrote too much. A bare
+interpreter imports this module for each command. It uses only built-in modules, because importing
+``ctypes`` and ``os`` takes longer than all the mounts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.trial.destinations import Destinations
     from forge_cli.sandbox.trial.watch import Watch
 
-NOT_STARTED, NOT_MOUNTED = 127, 125
+NOT_STARTED = 127
+NOT_MOUNTED = 125
 NOTHING = "nothing was started"
-_NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
-_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_NEWNS = 0x00020000
+_NEWUSER = 0x10000000
+_NEWNET = 0x40000000
+_MS_REC = 0x4000
+_MS_PRIVATE = 1 << 18
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _WANTED = (
     "Ip:OutNoRoutes",
     "Tcp:AttemptFails",
@@ -36,14 +41,14 @@ _WANTED = (
     "Ip6OutNoRoutes",
     "Udp6NoPorts",
 )
-"""Counters of the kernel that move when somebody wants to reach what is not there, or what did not keep up."""
-_LOOK = 0.25
-_A_PATH = 4096
-"""Bytes that each path counts besides its blocks, since an empty file takes room as well."""
-_AFTER_NAME = 0.5
-"""Seconds in which a command that asked for a name shows the port, and which others it wants."""
-_NEWS = {signal.SIGCHLD, signal.SIGIO}
-"""Something has ended, or somebody asks for a name."""
+"""Kernel counters that rise when a program tries to reach something that is not there."""
+_CHECK_INTERVAL = 0.25
+_PATH_SIZE = 4096
+"""Bytes that each path counts besides its blocks, since an empty file needs space, too."""
+_GRACE_AFTER_NAME = 0.5
+"""Seconds for a command that asked for a name to show the port, and other names."""
+_SIGNALS = {signal.SIGCHLD, signal.SIGIO}
+"""The signals for the end of a process and for a name query."""
 
 
 class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -74,12 +79,16 @@ def _call(what: str, function: _Function, *arguments: object) -> None:
 
 
 def enter_namespaces(*, network: bool) -> None:
-    """Enter a mount namespace, as root where this is root, else by a user namespace; without ``network`` one, too."""
+    """Enter a mount namespace and, unless ``network``, an empty network namespace.
+
+    Without root, this takes a user namespace.
+    """
     wanted = _NEWNS | (0 if network else _NEWNET)
-    user, group = os.geteuid(), os.getegid()
+    user = os.geteuid()
+    group = os.getegid()
     if user != 0 or _unshare(wanted) < 0:
         _call("no namespaces", _unshare, wanted | _NEWUSER)
-        # Without "deny" the kernel takes no gid_map from a user.
+        # Without "deny", the kernel accepts no gid_map from a user.
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),
@@ -91,15 +100,15 @@ def enter_namespaces(*, network: bool) -> None:
 
 
 def open_exactly(path: str) -> int:
-    """A descriptor of the place itself; a link on the way, or in its place, is an error."""
+    """Open a path without following links; raise OSError if it is, or is behind, a link."""
     descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     if os.readlink(f"/proc/self/fd/{descriptor}") != path:
-        raise OSError(0, f"{path} is a link, or behind one, since a moment ago")
+        raise OSError(0, f"{path} became a link, or is behind a new one")
     return descriptor
 
 
 def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
-    """Mount by descriptors: paths may hold any character, and lead elsewhere a moment later."""
+    """Mount an overlay by descriptors: paths may have any characters, or lead elsewhere."""
     places = [open_exactly(path) for path in (lower, upper, work, merged)]
     low, up, scratch, target = (f"/proc/self/fd/{place}" for place in places)
     options = f"userxattr,lowerdir={low},upperdir={up},workdir={scratch}".encode()
@@ -109,7 +118,7 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
 
 
 def wanted_network() -> bool:
-    """Whether anything was sent to where nothing listens."""
+    """Return True if something was sent to where nothing listens."""
     counted = dict(_counters())
     return any(counted.get(name) for name in _WANTED)
 
@@ -125,15 +134,15 @@ def _counters() -> Iterator[tuple[str, int]]:
     try:
         with open("/proc/self/net/snmp6") as opened:
             yield from ((line.split()[0], int(line.split()[1])) for line in opened)
-    except FileNotFoundError:  # there is no IPv6
-        return
+    except FileNotFoundError:
+        return  # no IPv6
 
 
 def start(argv: list[str]) -> int:
-    """Start the command with the signals and the environment that it would have without Python in between.
+    """Start the command with the signals and environment that it would have without Python.
 
-    By a fork: while ``posix_spawn`` waits for the new program no other thread of Python runs, and that start itself may
-    have to be seen by ``watch``.
+    It uses fork: during ``posix_spawn`` no other Python thread runs, but ``watch`` may have to see
+    the start of the program.
     """
     with open("/proc/self/environ", "rb") as given:
         entries = [entry.partition(b"=") for entry in given.read().split(b"\0")]
@@ -158,14 +167,14 @@ def wait_for_all(
     *,
     ends_at_name: bool,
 ) -> tuple[int, str, bool]:
-    """Wait for the command and for all that it leaves behind.
+    """Wait for the command and everything it started.
 
-    Gives its exit code, how it passed its room, and whether it was ended because it asked for a name.
+    Return its exit code, the limit it exceeded, and whether it was ended for asking a name.
     """
     code = NOT_STARTED
     exceeded = ""
     ended_at_name = False
-    next_look = time.monotonic() + _LOOK
+    next_look = time.monotonic() + _CHECK_INTERVAL
     while True:
         try:
             found, status = os.waitpid(-1, os.WNOHANG)
@@ -177,27 +186,32 @@ def wait_for_all(
         if found:
             continue
         if not (destinations and destinations.answer()):
-            signal.sigtimedwait(_NEWS, max(0, next_look - time.monotonic()))
+            signal.sigtimedwait(_SIGNALS, max(0, next_look - time.monotonic()))
         since = time.monotonic()
         asked_at = destinations.asked_at if destinations and ends_at_name else None
-        if asked_at is not None and not ended_at_name and since >= asked_at + _AFTER_NAME:
+        is_late = asked_at is not None and since >= asked_at + _GRACE_AFTER_NAME
+        if is_late and not ended_at_name:
             ended_at_name = True
             os.kill(pid, signal.SIGKILL)
         if since >= next_look:
             if not exceeded and (exceeded := room.exceeded(uppers)):
                 os.kill(pid, signal.SIGKILL)
-            next_look = time.monotonic() + max(_LOOK, 10 * (time.monotonic() - since))
+            # A look takes at most a tenth of the time, however many files there are.
+            used = time.monotonic() - since
+            next_look = time.monotonic() + max(_CHECK_INTERVAL, 10 * used)
 
 
 class WriteRoom:
-    """The bytes and the paths that a command may write; None where nothing bounds them."""
+    """Limits on the bytes and paths that a command may write; None means unlimited."""
 
     def __init__(self, size: int | None, paths: int | None, caches: list[str]) -> None:
-        """``caches`` are names of folders whose paths do not count, because they are dropped."""
-        self._size, self._paths, self._caches = size, paths, caches
+        """Set the limits; paths in the folders ``caches`` do not count, since they are dropped."""
+        self._size = size
+        self._paths = paths
+        self._caches = caches
 
     def exceeded(self, folders: list[str]) -> str:
-        """Return ``size`` or ``paths``, whichever was passed, or an empty text; it looks no further than it must."""
+        """Return ``size`` or ``paths`` if that limit is exceeded, else an empty text."""
         if self._size is None and self._paths is None:
             return ""
         size = 0
@@ -207,14 +221,14 @@ class WriteRoom:
             folder, counts = left.pop()
             try:
                 entries = list(os.scandir(folder))
-            except OSError:  # it has gone meanwhile
-                continue
+            except OSError:
+                continue  # it was deleted in the meantime
             paths += counts * len(entries)
             if self._paths is not None and paths > self._paths:
                 return "paths"
             for entry in entries:
                 try:
-                    size += _A_PATH + entry.stat(follow_symlinks=False).st_blocks * 512
+                    size += _PATH_SIZE + entry.stat(follow_symlinks=False).st_blocks * 512
                 except OSError:
                     continue
                 if entry.is_dir(follow_symlinks=False):
@@ -229,13 +243,14 @@ def main(
     destinations: Destinations | None,
     watching: Callable[[dict[str, Any]], Watch] | None,
 ) -> int:
-    """Do it, with the network that there is, or one in which it is seen where somebody wants to go."""
+    """Run the plan; with ``destinations``, in an empty network that records what is wanted."""
     _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         if plan["mounts"]:
             enter_namespaces(network=destinations is None)
-        _prctl(_PR_SET_PDEATHSIG, _Long(signal.SIGKILL), 0, 0, 0)  # new namespaces forget it
+        # New namespaces reset this.
+        _prctl(_PR_SET_PDEATHSIG, _Long(signal.SIGKILL), 0, 0, 0)
         for places in plan["overlays"]:
             mount_overlay(*places)
         if destinations:
@@ -263,21 +278,22 @@ def main(
             bool(reached) or destinations.was_asked or wanted_network()
         )
         seen = watch.found() if watch else None
-        told = {
+        summary = {
             "network": network,
             "exceeded": passed == "size",
             "too_many": passed == "paths",
             "reached": reached,
+            "ended_at_name": ended_at_name,
+            "seen": seen,
         }
-        told["ended_at_name"] = ended_at_name
-        marshal.dump({**told, "seen": seen}, report)
+        marshal.dump(summary, report)
     return code
 
 
 def _watch(
     plan: dict[str, Any] | None, watching: Callable[[dict[str, Any]], Watch] | None
 ) -> Watch | None:
-    """See what the command reaches for; where that cannot be, the filter of its mechanism refuses it unseen."""
+    """Start watching the command; if that is impossible, the mechanism's filter still refuses."""
     if plan is None or watching is None:
         return None
     try:
@@ -295,7 +311,7 @@ def run(
     destinations: Destinations | None = None,
     watching: Callable[[dict[str, Any]], Watch] | None = None,
 ) -> NoReturn:
-    """Do what the plan says that lies behind a descriptor, and leave without any of Python's own ceremony."""
+    """Run the plan from a descriptor, and exit without Python's cleanup."""
     with open(descriptor, "rb") as given:
         plan = marshal.load(given)  # noqa: S302
     code = main(plan, destinations, watching)

@@ -1,4 +1,4 @@
-"""Remains of trials of processes that were killed: changes that were begun are completed when zones are next used."""
+"""Leftovers of killed trials: interrupted changes are completed when zones are next used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forge_cli.files.home import TRIALS
 
 
 def finish_trials(sessions: Path, notify: Notify) -> None:
-    """Complete what was begun in any session of this folder, where there is one, and tell of each."""
+    """Complete interrupted changes of all sessions in this folder, and report each."""
     names: list[str] = []
     with suppress(OSError):
         names = [name for name in os.listdir(sessions) if name.endswith(TRIALS)]
@@ -25,12 +25,12 @@ def finish_trials(sessions: Path, notify: Notify) -> None:
                     from forge_cli.sandbox.trial.copies import drop_copies
 
                     drop_copies(journal.parent)
-                    with suppress(OSError):  # there are others in it
+                    with suppress(OSError):  # other trials are still in it
                         (sessions / name).rmdir()
                     notify("warning", sentence)
             except (ToolError, OSError, ValueError) as error:
                 forget = f"forge sessions rm {name.removesuffix(TRIALS)} forgets them"
                 notify(
                     "warning",
-                    f"changes that were cut off cannot be completed yet ({error}); {forget}",
+                    f"interrupted changes cannot be completed yet ({error}); {forget}",
                 )

@@ -1,4 +1,4 @@
-"""Masks over files that may hold secrets: a command finds them, empty, and it is known which of them it opened."""
+"""Masks over files that may hold secrets: commands see empty files, with reports."""
 
 from __future__ import annotations
 
@@ -16,26 +16,33 @@ from pathlib import Path
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.protected import is_secret
 
-MASKED_AT_MOST, INSIDE_AT_MOST = 200, 20_000
-"""Files and folders that are masked, each by a mount, and entries below these folders."""
-NAMES_AT_MOST = 2_000
+MAX_MASKED = 200
+"""Files and folders that are masked, each with a mount."""
+MAX_ENTRIES = 20_000
+"""Entries below masked folders."""
+MAX_NAMES = 2_000
 RUNTIME = "/run/user"
-"""The folder of each user's services: sockets, and files with passwords of the session."""
+"""The folder of users' services, with sockets and files that contain session passwords."""
 _SETTLED = 100_000_000
-"""Nanoseconds after which a change of a folder shows in its time on every file system."""
-_IN_OPEN, _IN_NONBLOCK, _IN_CLOEXEC = 0x20, 0o4000, 0o2000000
+"""Nanoseconds after which a change updates the time of a folder on every file system."""
+_IN_OPEN = 0x20
+_IN_NONBLOCK = 0o4000
+_IN_CLOEXEC = 0o2000000
 _EVENT = struct.Struct("iIII")
 
 
 class TooManySecrets(Exception):
-    """More files may hold secrets than can be masked."""
+    """More files that may hold secrets than can be masked."""
 
 
 class Masks:
-    """Stand-ins for secrets: files of the same size with nothing in them, whose opening the kernel reports."""
+    """Stand-ins for secrets: empty files of the same size whose opening the kernel reports."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the stand-ins in a folder, which must not exist; an OSError where the kernel reports nothing."""
+        """Keep the stand-ins in a new folder.
+
+        Raise OSError if the kernel cannot report openings.
+        """
         folder.mkdir(mode=0o700)
         self.rules: list[ReachRule] = []
         """Mounts over all others, for ``Confined.covers``."""
@@ -45,16 +52,16 @@ class Masks:
         self._queue = self._checked(self._libc.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC))
 
     def add(self, secret: Path) -> None:
-        """Mask a file, or a folder with all that is in it."""
+        """Mask a file, or a folder with everything in it."""
         stand_in = self._folder / str(len(self.rules))
         self._make_like(stand_in, secret)
         self.rules.append(ReachRule(secret, Reach.PROTECTED, source=stand_in))
 
     def add_names(self, around: Path) -> None:
-        """Show the names below a folder that is hidden otherwise; of what cannot be listed only its own."""
+        """Show the names below a folder that is otherwise hidden."""
         stand_in = self._folder / str(len(self.rules))
         waiting = [(str(stand_in), str(around))]
-        left = NAMES_AT_MOST
+        left = MAX_NAMES
         while waiting:
             copy, folder = waiting.pop()
             os.mkdir(copy, 0o755)
@@ -68,7 +75,7 @@ class Masks:
         self.rules.append(ReachRule(around, Reach.PROTECTED, source=stand_in))
 
     def opened(self) -> list[str]:
-        """Return the secrets that somebody opened until now, each once, by the paths they were added with."""
+        """Return the secrets that were opened so far, each once, by their original paths."""
         found: dict[str, None] = {}
         while True:
             try:
@@ -79,7 +86,7 @@ class Masks:
             while at < len(data):
                 watch, _, _, length = _EVENT.unpack_from(data, at)
                 at += _EVENT.size + length
-                # the kernel reports a watch of no file when it dropped events
+                # When the kernel has dropped events, it reports a watch of no file.
                 found[self._names.get(watch, "files that may hold secrets")] = None
 
     def close(self) -> None:
@@ -97,13 +104,13 @@ class Masks:
         self._watch(stand_in, path)
 
     def _make_folder(self, stand_in: Path, path: Path) -> None:
-        """Give a folder all its names: looking for one that is missing would be reported by nothing."""
+        """Make a folder with all its names, because a missing name would not be reported."""
         waiting = [(str(stand_in), str(path))]
-        left = INSIDE_AT_MOST
+        left = MAX_ENTRIES
         while waiting:
             copy, folder = waiting.pop()
             os.mkdir(copy, 0o755)
-            self._watch(copy, path)  # which reports its files as well
+            self._watch(copy, path)  # also reports the files inside
             with os.scandir(folder) as entries:
                 for entry in entries:
                     left -= 1
@@ -113,12 +120,12 @@ class Masks:
                         os.link(self._empty, f"{copy}/{entry.name}")
             if left < 0:
                 raise TooManySecrets(
-                    f"{path} has more than {INSIDE_AT_MOST} files, which may hold secrets"
+                    f"{path} has more than {MAX_ENTRIES} files with possible secrets"
                 )
 
     @cached_property
     def _empty(self) -> str:
-        """An empty file that can be started, since a program is one of the files in a folder."""
+        """An executable empty file, since a masked folder may contain programs."""
         path = str(self._folder / "empty")
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o555))
         return path
@@ -136,15 +143,14 @@ class Masks:
 
 
 def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
-    """Mask these, and what services keep for users, until the masks are closed; ``folder`` is made, to be removed then.
+    """Mask the secrets, and the files of users' services, until the masks are closed.
 
-    TooManySecrets says that they are too many, an OSError that they cannot be watched.
+    ``folder`` is created, to be removed afterwards. Raise TooManySecrets if there are too many, and
+    OSError if they cannot be watched.
     """
     found = list(dict.fromkeys(secrets))
-    if len(found) > MASKED_AT_MOST:
-        raise TooManySecrets(
-            f"the zones have more than {MASKED_AT_MOST} files that may hold secrets"
-        )
+    if len(found) > MAX_MASKED:
+        raise TooManySecrets(f"the zones have more than {MAX_MASKED} files with possible secrets")
     masks = Masks(folder)
     try:
         for secret in found:
@@ -159,7 +165,7 @@ def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
 
 @contextmanager
 def mask_secrets(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
-    """Mask these for as long as the context lasts, as ``new_masks`` does; ``folder`` is removed again."""
+    """Mask the secrets like ``new_masks`` during the context, then remove ``folder``."""
     try:
         masks = new_masks(secrets, folder)
         try:
@@ -171,7 +177,10 @@ def mask_secrets(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
 
 
 def _listed(folder: str) -> list[tuple[str, bool]]:
-    """The names in a folder, and which are folders; nothing of other file systems, which may never answer."""
+    """Return the names in a folder and whether they are folders, without other file systems.
+
+    Another file system, such as a network drive, may never answer.
+    """
     try:
         own = os.lstat(folder).st_dev
         with os.scandir(folder) as entries:
@@ -193,13 +202,16 @@ def _is_near(folder: str, name: str, device: int) -> bool:
 
 
 class SecretScan:
-    """Finds names of secrets below folders that other scans do not enter; what has not changed is not read again."""
+    """A search for secrets below folders that other scans skip.
+
+    Unchanged folders are not read again.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int, int], Sequence[str], Sequence[str]]] = {}
 
     def secrets(self, folder: str) -> Iterator[str]:
-        """Return the paths of files and folders that may hold secrets, at any depth; nothing for what is no folder."""
+        """Yield the paths of files and folders that may hold secrets, at any depth."""
         waiting = [folder]
         while waiting:
             path = waiting.pop()

@@ -1,6 +1,6 @@
-"""Runs of commands that are allowed because they only read: nothing is written, and no secret and no network is there.
+"""Runs of commands that only read: without writing, secrets or network.
 
-Where such a command wants more than that, it is not what it was taken for, and its output counts for nothing.
+If such a command wants more, it was misjudged, and its output is discarded.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ Stamps = tuple[tuple[str, int, int, int, int, int], ...]
 _NAME_SERVER = ":53"
 READ_ONLY = "is read-only for a line that only reads"
 _SETTINGS = {"core.checkStat": "minimal", "core.trustctime": "false"}
-"""By these git takes the stand-in of a file that may hold secrets for the file itself, and does not open it."""
+"""Settings that make git accept stand-ins of secret files as unchanged, without opening them."""
 
 
 class ReadingRun(Struct, frozen=True):
-    """How a command that should only read ended, and what else it wanted."""
+    """The end of a command that should only read, and what else it wanted."""
 
     done: Finished
     wanted: tuple[TriedWant, ...] = ()
 
 
 def reading_environment() -> dict[str, str]:
-    """The environment of commands that only read: nothing that a worker names, and git writes nothing by the way."""
+    """Return the environment of commands that only read, in which git writes nothing."""
     return {**with_git_settings(clean_environment(), _SETTINGS), "GIT_OPTIONAL_LOCKS": "0"}
 
 
 class ReadingRuns:
-    """Runs the commands of one worker that should only read, one at a time."""
+    """The runs of commands of one worker that should only read, one at a time."""
 
     def __init__(self, wrap: Confined, view: TrialView) -> None:
-        """``wrap`` is how a trial is confined, ``view`` knows where secrets lie."""
+        """Use the confinement of a trial; ``view`` knows the files with secrets."""
         self._wrap = replace(wrap, confinement=_read_only(wrap.confinement))
         self._view = view
         self._known: tuple[Stamps, Masks, tempfile.TemporaryDirectory[str]] | None = None
@@ -69,16 +69,16 @@ class ReadingRuns:
             folder.cleanup()
 
     async def run(self, run: Run) -> ReadingRun:
-        """Run a command; NotTried where it cannot be confined so."""
+        """Run a command; raise NotTried if it cannot be confined like this."""
         async with self._turn:
             masks = self._masks()
-            masks.opened()  # by somebody else, since the last command
+            masks.opened()  # forget openings since the last command
             wrap = replace(self._wrap, names=(), covers=tuple(masks.rules))
             done, wanted = await self._seen(run, wrap)
             return ReadingRun(done, (*wanted, *_opened(masks.opened())))
 
     async def _seen(self, run: Run, wrap: Confined) -> tuple[Finished, list[TriedWant]]:
-        """How it ended, and what it wanted but for secrets."""
+        """Return how it ended, and what it wanted except secrets."""
         program = getattr(wrap.mechanism, "program", None)
         thread = None
         if program:
@@ -87,7 +87,7 @@ class ReadingRuns:
             thread = filtered_thread(Path(program))
         if thread is None:
             return await _seen_by_first_program(run, wrap)
-        # the filter refuses sockets of the network: a namespace without one would take longer than the command
+        # The filter refuses network sockets: making a network namespace would take longer.
         alone = dataclasses.replace(wrap.confinement, network=self._view.around.network)
         from forge_cli.sandbox.trial.seen import SeenCommand
 
@@ -99,7 +99,7 @@ class ReadingRuns:
         return done, list(_of(seen.reached, alone)) if seen.reached else []
 
     def _masks(self) -> Masks:
-        """The stand-ins of the last command, as long as the same secrets are there."""
+        """Return the stand-ins of the last command if the secrets are still the same."""
         try:
             secrets = dict.fromkeys(self._secrets())
             stamps = _stamps(secrets)
@@ -116,12 +116,15 @@ class ReadingRuns:
         return masks
 
     def _secrets(self) -> Iterator[Path]:
-        """The files and folders that are masked: examples of settings may be read, as by every search."""
+        """Return the files and folders to mask.
+
+        Templates of settings may be read, as in searches.
+        """
         return (path for path in self._view.secrets(()) if not is_env_template(path.name))
 
 
 def _stamps(secrets: Iterable[Path]) -> Stamps | None:
-    """The state of files, by which they are known again; None where a folder is among them."""
+    """Return the states of files to recognize them; None if a folder is among them."""
     found = []
     for path in secrets:
         info = path.lstat()
@@ -143,7 +146,7 @@ def _opened(secrets: list[str]) -> Iterator[TriedWant]:
 
 
 async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, list[TriedWant]]:
-    """The same, where nothing can be seen from this process."""
+    """Run the command by way of a first program, if nothing can be watched from this process."""
     with tempfile.TemporaryDirectory(prefix="forge-") as folder:
         seen = Copies(Path(folder, "seen"), wrap, network=False, writes=True, ends_at_name=True)
         done = await run(seen)
@@ -170,13 +173,13 @@ async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, li
 def _of(
     reached: Reached, around: Confinement, *, named: bool = True, network: bool = True
 ) -> Iterator[TriedWant]:
-    """Yield the network, the sockets and the places that are read-only, of what was reached for."""
+    """Yield the wanted network, sockets and read-only places."""
     places = [
         place for place in reached.addresses[:LISTED] if place and not place.endswith(_NAME_SERVER)
     ]
     if network and reached.addresses:
         yield from (TriedWant("network", place) for place in places or ["a host"])
-    # one that was ended was perhaps about to say which socket it wants
+    # A command that was ended may have been about to show which socket it wants.
     yield from (
         want_of(name, state)
         for name, state in reached.sockets[:LISTED]

@@ -1,7 +1,7 @@
-"""Starts a command from a thread of this process that is under a filter: so it is seen what the command reaches for.
+"""Starting a command from a filtered thread of this process, to see what the command reaches for.
 
-Everything that the thread starts is under the filter as well, and another thread answers the kernel. That spares the
-first program that commands on copies have: it would take longer than the command.
+Everything that the thread starts inherits the filter, and another thread answers the kernel. This
+saves the first program of commands on copies, which would take longer than the command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 class _PolledWatch(Watch):
-    """Ends by itself once no process is under the filter any more."""
+    """A watch that ends when no process is under the filter any more."""
 
     def _serve(self, beginning: _thread.LockType) -> None:
         with beginning:
@@ -52,10 +52,10 @@ class _PolledWatch(Watch):
 
 
 class FilteredThread:
-    """A thread that starts one command, and stays for as long as that is to live: ``bwrap`` ends with its parent."""
+    """A thread that starts one command and lives as long: ``bwrap`` ends with its parent."""
 
     def __init__(self) -> None:
-        """Begin; an OSError where the kernel does not let it."""
+        """Start the thread; raise OSError if the kernel does not allow the filter."""
         self._begun: SimpleQueue[OSError | None] = SimpleQueue()
         self._wanted: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._watch: Watch | None = None
@@ -65,7 +65,7 @@ class FilteredThread:
             raise problem
 
     def run(self, function: Callable[[], T]) -> T:
-        """Return or raise what a function does in the thread."""
+        """Call a function in the thread; return or raise what it does."""
         done: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
         def work() -> None:
@@ -81,7 +81,7 @@ class FilteredThread:
         return value  # type: ignore[return-value]
 
     def close(self) -> Reached:
-        """End the thread, after the command has ended, and tell what was seen."""
+        """End the thread after the command, and return what was seen."""
         self._wanted.put(None)
         self._thread.join()
         found: dict[str, Any] = self._watch.found() if self._watch else {}
@@ -101,10 +101,9 @@ class FilteredThread:
 def _plan() -> Mapping[str, Any]:
     found = watch_filter(writes=True, begins=True)
     if found is None:
-        raise OSError("the calls of this processor are not known")
-    if (
-        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))) < 0
-    ):  # of this thread only
+        raise OSError("unknown system calls of this processor")
+    # This applies to the calling thread only.
+    if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))) < 0:
         raise OSError("a filter needs it")
     return {
         "filter": found.program,
@@ -118,18 +117,15 @@ def _plan() -> Mapping[str, Any]:
 
 
 def filtered_thread(program: Path) -> FilteredThread | None:
-    """Return a thread for one command that a program confines; None where what it starts cannot be seen so."""
+    """Return a thread for one confined command, or None if it cannot be watched this way."""
     with open(program, "rb") as file:
         needs_rights = os.fstat(file.fileno()).st_mode & 0o6000
     if needs_rights or seccomp_filter(unix_sockets=True) is None:
         return None
     try:
         return FilteredThread()
-    except (
-        OSError,
-        RuntimeError,
-    ):  # another program watches this process, or there can be no more threads
-        return None
+    except (OSError, RuntimeError):
+        return None  # another program watches this process, or there are too many threads
 
 
 class SeenCommand:
@@ -142,7 +138,7 @@ class SeenCommand:
         self._thread = thread
         self._started = False
         self.reached: Reached | None = None
-        """The things that it reached for in vain, once it has ended."""
+        """What the command reached for, once it has ended."""
 
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:

@@ -1,6 +1,6 @@
-"""The programs that a command starts, as ``watch`` sees them: their paths, and the words of those that are asked for.
+"""Programs that a command starts, as ``watch`` sees them: paths, and relevant words.
 
-A bare interpreter imports this, as it does ``enter``.
+A bare interpreter imports this module, like ``enter``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-MAX_PROGRAMS, MAX_COMMANDS = 200, 1000
+MAX_PROGRAMS = 200
+MAX_COMMANDS = 1000
 _MAX_INTERPRETER = 256
 
 
 class StartedPrograms:
-    """The programs that were started, each once, in the order in which that happened first."""
+    """The started programs, each once, in the order of their first start."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
-        """Keep the words of programs with the names of the plan, whatever name a link gives to their files."""
+        """Keep the words of programs that the plan names, under any name of their files."""
         self._names: frozenset[str] = frozenset(plan["names"])
         self._files: Mapping[tuple[int, int], str] = plan["files"]
         self._search: frozenset[str] = frozenset(plan["search"])
@@ -31,9 +32,9 @@ class StartedPrograms:
         self._is_first = True
 
     def add(self, path: str, file: int, words: Sequence[str]) -> None:
-        """Record one, by the words that it is given, by the name of its file, and as the kernel starts a script.
+        """Record a program by its words, by its file, and as a script's interpreter.
 
-        The first is the shell that reads the line itself.
+        The first program is the shell that reads the line itself.
         """
         if len(self._paths) < MAX_PROGRAMS:
             self._paths[path] = None
@@ -44,7 +45,7 @@ class StartedPrograms:
         rest = words[1:]
         self._keep(words)
         self._keep([path, *rest])
-        # in a folder of PATH the name says what a file does that has many of them, such as busybox
+        # In a folder of PATH, the name decides what a multi-call binary such as busybox does.
         if path.rpartition("/")[0] not in self._search:
             info = posix.fstat(file)
             self._keep([self._files.get((info.st_dev, info.st_ino), path), *rest])
@@ -66,13 +67,13 @@ class StartedPrograms:
             self._unlisted = True
 
     def _is_named(self, word: str) -> bool:
-        """Whether a word is one of the names, or, as in ``git-push``, begins with one."""
+        """Return True if a word is one of the names or, like ``git-push``, begins with one."""
         name = word.rpartition("/")[2].casefold()
         return name in self._names or name.partition("-")[0] in self._names
 
 
 def _interpreter(file: int) -> list[str]:
-    """The words in the first line of a script that name its interpreter, of which all behind the first are one."""
+    """Return the interpreter from a script's first line, with its arguments as one word."""
     try:
         head = posix.pread(file, _MAX_INTERPRETER, 0)
     except OSError:

@@ -1,4 +1,4 @@
-"""Trials: commands that would ask, done on copies without a network, and what is known of them then."""
+"""Trials: commands that would ask, run on copies without a network before anyone is asked."""
 
 from __future__ import annotations
 
@@ -37,59 +37,59 @@ Run = Callable[[Wrap], Awaitable[Finished]]
 
 UNTRIED = "commands are not tried on a copy first"
 LINE_UNTRIED = "this line is not tried on a copy first"
-AGAIN = 3
-"""How often a command is tried whose files somebody else changes meanwhile."""
+MAX_ATTEMPTS = 3
+"""Attempts to try a command whose files another program keeps changing."""
 _STAND_INS = "stand-ins"
 _REFUSED_SOCKETS: Mapping[SocketState, str] = {
     "there": "is a unix socket",
-    "absent": "is a unix socket, and not there",
+    "absent": "is a unix socket that does not exist",
     "own": "is a unix socket of its own, which no command may make",
     "unknown": "no command may make",
 }
-ENDED_AT_NAME = "it was ended there, since it does not get far without the network"
-_MOVED = "a folder cannot be moved on a copy, so it may have failed only there"
+ENDED_AT_NAME = "it was ended there, because it needs the network"
+_MOVED = "it may have failed because a folder cannot be moved on a copy"
 MAX_PATHS = 50_000
 """Paths that a trial may make, change or delete."""
 TOO_MANY = "it made too many files"
 LISTED = 5
-"""Places, of each kind that a trial wanted, that are named."""
+"""Wants of each kind that are listed."""
 
 
 _SOCKET_PROGRAMS = re.compile(
-    r"(?<![\w.-])(?:docker|docker-compose|podman|buildah|nerdctl|ctr|kubectl|minikube|psql|pg_\w+|mysql\w*|mariadb\w*"
-    r"|redis-cli|ssh(?:-\w+)?|gpg2?|gpg-\w+|systemctl|journalctl|loginctl|busctl|dbus-\w+|tmux|screen|emacsclient"
-    r"|supervisorctl|virsh|lxc|snap|adb|watchman)(?![\w.-])"
+    r"(?<![\w.-])(?:docker|docker-compose|podman|buildah|nerdctl|ctr|kubectl|minikube|psql|pg_\w+"
+    r"|mysql\w*|mariadb\w*|redis-cli|ssh(?:-\w+)?|gpg2?|gpg-\w+|systemctl|journalctl|loginctl"
+    r"|busctl|dbus-\w+|tmux|screen|emacsclient|supervisorctl|virsh|lxc|snap|adb|watchman)(?![\w.-])"
 )
-"""Programs that talk to others by a unix socket; only where the kernel cannot show which ones are wanted."""
+"""Programs that use unix sockets, for kernels that cannot show which sockets are wanted."""
 
 
 class NotTried(Exception):
-    """Nothing was tried, and why."""
+    """A command that was not tried, with the reason."""
 
 
 class Tried(Struct, frozen=True):
-    """A command that was tried: how it ended, what it changed, and what it lacked."""
+    """A tried command: how it ended, what it changed, and what it lacked."""
 
     done: Finished
     changes: ChangeSet
     wanted: tuple[TriedWant, ...] = ()
-    """Things that it reached for, and that the command would have, unlike a trial."""
+    """What it reached for and was refused, but the real command would get."""
     unsure: str | None = None
-    """Why it may have ended otherwise than the command would, though it was not seen to reach for anything."""
+    """Another reason why the real command may end differently."""
     sockets: tuple[str, ...] = ()
-    """Unix sockets among the wants that are there on this machine, which a yes lets the command use."""
+    """Wanted unix sockets that exist here; a yes lets the command use them."""
     temporary: TemporaryCopy | None = None
-    """Its copy of the ``/tmp`` of all commands."""
+    """Its copy of the shared ``/tmp``."""
     programs: tuple[str, ...] = ()
-    """Paths of the programs that it started, as far as that is known."""
+    """Paths of the programs that it started, as far as known."""
     commands: tuple[tuple[str, ...], ...] | None = None
-    """The words of those programs that were asked for by name; None where not all of them are known."""
+    """The words of started programs that were asked for by name; None if some are unknown."""
     has_run: bool = False
-    """True if it was no trial: the command ran with its network, and only its changes wait to be applied."""
+    """True for no trial: the command ran with its network, and only its changes wait."""
 
     @property
     def complete(self) -> bool:
-        """Whether what it did is what the command would do."""
+        """True if the real command would do the same."""
         return not self.wanted and self.unsure is None
 
     @property
@@ -98,24 +98,24 @@ class Tried(Struct, frozen=True):
 
     @property
     def stamp(self) -> str:
-        """The identity of what was seen, which a yes is bound to: what it applies, or lets the command use."""
+        """The identity of what a yes applies, or lets the command use."""
         bound = self.changes.changes if self.complete else self.sockets
         return sha256(repr(bound).encode(errors="surrogateescape")).hexdigest()
 
 
 def want_of(socket: str, state: SocketState) -> TriedWant:
-    """The want of a unix socket, all of which are refused."""
+    """Return the want of a unix socket, which is always refused."""
     return TriedWant("read", socket or "a unix socket", _REFUSED_SOCKETS[state])
 
 
 def want_of_file(name: str) -> TriedWant:
-    """The want of a file that is masked."""
+    """Return the want of a masked file."""
     below_runtime = name == masked.RUNTIME or name.startswith(f"{masked.RUNTIME}/")
     return TriedWant("read", name, UNSEEN if below_runtime else "may hold secrets")
 
 
 def copies_problem(wrap: Confined) -> str | None:
-    """Why commands cannot work on copies, as far as that is known before."""
+    """Return why commands cannot work on copies, as far as known beforehand."""
     if wrap.mechanism.name != "bwrap":
         return f"commands are confined by {wrap.mechanism.name}, and copies need bwrap"
     if place := mounted_below([zone.path for zone in wrap.confinement.zones]):
@@ -124,7 +124,7 @@ def copies_problem(wrap: Confined) -> str | None:
 
 
 def may_lack_rename(done: Finished) -> bool:
-    """Whether a command says that it failed because a folder cannot be renamed on a copy."""
+    """Return True if a command failed, and says that a folder cannot be renamed."""
     said = f"{done.stdout}\n{done.stderr}"
     return bool(done.exit_code) and (
         os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said
@@ -142,7 +142,7 @@ class Trials:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why nothing can be tried, as far as that is known before."""
+        """The reason why nothing can be tried, as far as known beforehand."""
         return copies_problem(self._wrap)
 
     async def run(
@@ -157,23 +157,24 @@ class Trials:
         programs: frozenset[str] = frozenset(),
         seconds: float,
     ) -> Tried:
-        """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail.
+        """Run a command on copies in a folder of its own.
 
-        Without that, its words and its output say nothing of what it lacked. ``programs`` are names, in lower case, of
-        those whose words are recorded when they are started. What it did is read for so many ``seconds``.
+        Files and variables that are ``withheld`` may make it fail; with None, its words and output
+        are not searched for what it lacked. The words of ``programs``, names in lower case, are
+        recorded. ``seconds`` bounds reading the changes.
         """
-        for _ in range(AGAIN):
+        for _ in range(MAX_ATTEMPTS):
             drop_copies(folder)
             if is_begun(folder):
                 raise NotTried(
-                    f"changes of the same line were cut off, and are still in {shown(str(folder))}"
+                    f"interrupted changes of the same line are still in {shown(str(folder))}"
                 )
             tried = await self._run(argv, folder, run, writable, programs, seconds)
             if tried is not None and withheld is None:
                 return replace(tried, unsure=_MOVED) if may_lack_rename(tried.done) else tried
             if tried is not None and withheld is not None:
                 return self._doubted(tried, argv, cwd, withheld)
-        raise NotTried("somebody keeps changing the files that it changes")
+        raise NotTried("another program keeps changing the same files")
 
     async def _run(
         self,
@@ -184,7 +185,7 @@ class Trials:
         programs: frozenset[str],
         seconds: float,
     ) -> Tried | None:
-        """One attempt; None where somebody else changed a file meanwhile."""
+        """Make one attempt; return None if another program changed a file in the meantime."""
         with self._masked(folder) as masks:
             confinement = self._wrap.confinement.protecting(self._own.loaded())
             names = confinement.names()
@@ -215,7 +216,7 @@ class Trials:
                 raise NotTried(
                     done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start"
                 )
-            raise NotTried("it ended before it could be seen what it did")
+            raise NotTried("it ended before its effects could be seen")
         if report and report.too_many:
             return self._with_too_many(done, copies)
         until = ReadUntil(MAX_PATHS, time.monotonic() + seconds)
@@ -224,7 +225,7 @@ class Trials:
         except TooManyChanges:
             return self._with_too_many(done, copies)
         except UnknownChange as error:
-            raise NotTried(f"what it left cannot be told: {error}") from None
+            raise NotTried(f"its changes cannot be read: {error}") from None
         if copies.is_overtaken(changes):
             return None
         wanted = list(map(want_of_file, secrets))
@@ -232,7 +233,8 @@ class Trials:
             places = report.reached[:LISTED] or ["an address that it knows"]
             wanted[:0] = [TriedWant("network", place) for place in places]
         found = reached.sockets[:LISTED] if reached else ()
-        if report and report.ended_at_name:  # also while it was about to say which one it wants
+        # A command that was ended may have been about to show which socket it wants.
+        if report and report.ended_at_name:
             found = [each for each in found if each[1] != "unknown"]
         wanted += [want_of(name, state) for name, state in found]
         sockets = tuple(name for name, state in found if state == "there" and name.startswith("/"))
@@ -245,6 +247,9 @@ class Trials:
             unsure = ENDED_AT_NAME
         elif done.timed_out or done.exit_code is None or report is None:
             unsure = "it did not finish"
+        commands = None
+        if reached and not reached.unlisted:
+            commands = tuple(map(tuple, reached.commands))
         return Tried(
             done,
             changes,
@@ -253,14 +258,12 @@ class Trials:
             sockets,
             temporary=copies.temporary,
             programs=tuple(reached.programs) if reached else (),
-            commands=tuple(map(tuple, reached.commands))
-            if reached and not reached.unlisted
-            else None,
+            commands=commands,
         )
 
     @staticmethod
     def _with_too_many(done: Finished, copies: Copies) -> Tried:
-        """A trial that is too large to look through: nothing of it is kept."""
+        """Return a trial with too many changes to examine, none of which are kept."""
         drop_copies(copies.folder)
         copies.folder.mkdir(mode=0o700, parents=True)
         nothing = ChangeSet(copies.folder, ())
@@ -268,16 +271,15 @@ class Trials:
         return Tried(done, nothing, unsure=TOO_MANY)
 
     def marked(self, changes: ChangeSet) -> ChangeSet:
-        """The changes, with the reason at each of a file that forge loads or obeys, or that has a protected name."""
+        """Return the changes, with reasons for files that forge loads or that are protected."""
         why = {
             **self._shared(changes),
             **self._own.why_changed([change.path for change in changes.changes]),
         }
-        marked = [
-            replace(change, loaded=why[change.path])
-            for change in changes.changes
-            if change.path in why
-        ]
+        marked = []
+        for change in changes.changes:
+            if change.path in why:
+                marked.append(replace(change, loaded=why[change.path]))
         if not marked:
             return changes
         by_key = {change.key: change for change in marked}
@@ -288,7 +290,7 @@ class Trials:
         return found
 
     def _shared(self, changes: ChangeSet) -> dict[Path, str]:
-        """Why changes of files count that have a protected name as well (a hard link)."""
+        """Return the reasons for changes of files that also have a protected name (a hard link)."""
         several: dict[Path, Identity] = {}
         for change in changes.changes:
             if change.before and change.before.kind == "file" and change.after:
@@ -310,13 +312,11 @@ class Trials:
         }
 
     def _unseen(self, line: str) -> str | None:
-        """Why a line may have wanted a unix socket, where the kernel does not show that."""
+        """Return why a line may have wanted a unix socket, if the kernel cannot show it."""
         if programs := _SOCKET_PROGRAMS.search(line):
-            return (
-                f"{programs[0]} may have wanted a unix socket, which cannot be seen on this machine"
-            )
+            return f"{programs[0]} may have wanted a unix socket, which this machine cannot show"
         if named := next((path for path in self._view.named if path.is_socket()), None):
-            return f"it may have wanted {shown(str(named))}, which cannot be seen on this machine"
+            return f"it may have wanted {shown(str(named))}, which this machine cannot show"
         return None
 
     @contextmanager
@@ -335,7 +335,7 @@ class Trials:
     def _doubted(
         self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]
     ) -> Tried:
-        """The trial, with what its words show that it lacked."""
+        """Return the trial with what its words and output show that it lacked."""
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys((*self._view.lacks(argv[-1], cwd), *self._view.lacks(said, cwd)))
@@ -354,10 +354,11 @@ class Trials:
             if may_lack_rename(done):
                 unsure = _MOVED
             elif silent:
-                unsure = f"it failed without {', '.join(map(shown, silent[:3]))}, which a trial does not have"
+                names = ", ".join(map(shown, silent[:3]))
+                unsure = f"it failed without {names}, which a trial does not have"
         return replace(tried, wanted=wanted, unsure=unsure)
 
 
 def _kind(path: str, line: str) -> Literal["read", "write"]:
-    """The access that a line wants to a path outside: written by a redirection, or else read."""
+    """Return the access that a line wants to a path: write for a redirection, else read."""
     return "write" if any(f">{gap}{path}" in line for gap in ("", " ")) else "read"

@@ -1,7 +1,8 @@
-"""The view of a command while it is tried: no more than may be read without asking.
+"""The view of a tried command: no more than may be read without asking.
 
-A trial's output goes to the model without a question. So it sees the zones, but for files that may hold secrets,
-and the programs and libraries of the system; other folders of the machine are hidden. What is hidden is watched.
+The output of a trial goes to the model without a question. It therefore sees the zones without
+possible secrets, and the system's programs and libraries. Other folders are hidden, and access to
+them is noticed.
 """
 
 from __future__ import annotations
@@ -45,22 +46,22 @@ _SHOWN = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig")
 _DEVICES = frozenset(
     f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero")
 )
-"""Those that every command has."""
+"""Devices that every command has."""
 _PRIVATE = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108
-"""Folders of which commands have their own."""
+"""Folders of which commands have private ones."""
 _ETC = "/etc"
 _DEPTH = 4
-OUTSIDE = "lies outside the zones"
+OUTSIDE = "is outside the zones"
 UNSEEN = "no command sees"
 _PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"‘’`;|&<>(){},:]*")
 
 
 @dataclass
 class TrialView:
-    """The view of one worker's trials, and what they lack in comparison with a command that was approved."""
+    """The view of one worker's trials, and what they lack."""
 
     around: Confinement
-    """That of the worker's commands, but for ``sandbox.read``."""
+    """The confinement of the worker's commands, without ``sandbox.read``."""
     named: tuple[Path, ...] = ()
     """The paths of ``sandbox.read``."""
     _protected_scan: ProtectedScan = field(default_factory=ProtectedScan)
@@ -80,7 +81,10 @@ class TrialView:
         )
 
     def secrets(self, names: Iterable[str]) -> Iterator[Path]:
-        """The files and folders in zones that may hold secrets; ``names`` are the protected ones of writable zones."""
+        """Yield the paths in zones that may hold secrets.
+
+        ``names`` are the protected names in writable zones.
+        """
         roots = [self.around.workspace, *(zone.path for zone in self.around.zones)]
         for name in (*names, *self._protected_scan.names(map(str, roots), frozenset())):
             for found in (
@@ -93,9 +97,9 @@ class TrialView:
                     yield real
 
     def lacks(self, text: str, folder: Path) -> Iterator[str]:
-        """Yield the paths in a text that exist, and that the command would see and a trial does not.
+        """Yield the existing paths in a text that the command would see, but a trial does not.
 
-        What is hidden from all commands is no lack: both end the same way, and a yes could not change that.
+        Paths that are hidden from all commands are no lack, since a yes could not change that.
         """
         seen = [
             self.around.workspace,
@@ -105,22 +109,21 @@ class TrialView:
         hidden = [*hidden_folders(), *self.named]
         for path in _paths(text, folder):
             is_hidden = any(path.is_relative_to(place) for place in hidden)
-            is_seen = any(path.is_relative_to(place) for place in seen) or self._is_always_hidden(
-                path
-            )
+            is_seen = any(path.is_relative_to(place) for place in seen)
+            is_seen = is_seen or self._is_always_hidden(path)
             if is_hidden and not is_seen and os.path.lexists(path):
                 yield str(path)
 
     def _is_always_hidden(self, path: Path) -> bool:
-        """Return True if no command sees a path, whoever says yes: a home, and the ``/tmp`` of others."""
+        """Return True if no command sees a path, even after a yes, such as one in a home."""
         hidden = (*self.around.homes, *self.around.hidden, *_PRIVATE)
         named = any(path.is_relative_to(place) for place in self.named)
         return not named and any(path.is_relative_to(place) for place in hidden)
 
     def refuses(self, line: str, said: str, folder: Path) -> Iterator[TriedWant]:
-        """The paths that a line names and no command gets: devices, sockets, and what it could not write outside.
+        """Yield paths in a line that no command gets: devices, sockets, read-only places.
 
-        Those in ``/run`` are hidden from all commands, also where only a complaint names them.
+        Paths in ``/run`` are hidden from all commands, and count even if only an error names them.
         """
         unwritable = list(_paths(_complaints(said, errno.EROFS), folder))
         for path in _paths(f"{line}\n{_complaints(said, errno.ENOENT)}", folder):
@@ -136,7 +139,7 @@ class TrialView:
 
 
 def _complaints(said: str, number: int) -> str:
-    """The lines in which a program names an error."""
+    """Return the lines in which a program reports an error."""
     return "\n".join(
         text for text in said.splitlines() if os.strerror(number).lower() in text.lower()
     )
@@ -160,7 +163,7 @@ def _special_kind(path: Path) -> str | None:
 
 @cache
 def hidden_folders() -> tuple[Path, ...]:
-    """The folders in ``/`` that are not the system's, and what not everybody may read in ``/etc``."""
+    """Return folders in ``/`` that are not the system's, and private parts of ``/etc``."""
     with os.scandir("/") as entries:
         others = [
             entry.path
@@ -171,7 +174,7 @@ def hidden_folders() -> tuple[Path, ...]:
 
 
 def _unreadable(folder: str, depth: int) -> Iterator[str]:
-    """Files that only their owner and some others may read: root is one of them, and no less curious."""
+    """Yield files that not everyone may read, since root's commands could read them all."""
     try:
         entries = list(os.scandir(folder))
     except OSError:

@@ -1,9 +1,9 @@
-"""The record of what a command reached for in vain: system calls that the kernel holds until they were seen here.
+"""A record of what a command reached for, from system calls that the kernel holds.
 
-The filter of ``isolation.watching`` says which. Nothing is decided here that would let a command do more: calls with
-paths go on as they are, and meet the mounts. The one exception are unix sockets, for which a command gets a socket of
-which the other end is closed: it shows what the command wants to connect to, and can never be connected to anything.
-A bare interpreter imports this, as it does ``enter``.
+The filter of ``isolation.watching`` selects the calls. Nothing here lets a command do more: calls
+with paths continue unchanged, and meet the mounts. Only unix sockets are replaced: the command gets
+a socket whose other end is closed. It shows where the command wants to connect, and can never be
+connected. A bare interpreter imports this module, like ``enter``.
 """
 
 from __future__ import annotations
@@ -26,45 +26,55 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.trial.started import StartedPrograms
 
 MAX_RECORDED = 20
-"""Places of each kind that are remembered, so that a command cannot fill the report."""
+"""Places of each kind that are recorded, so that a command cannot fill the report."""
 MAX_WRITES = 200
 MAX_WORDS = 4096
 """Words of one command that are read."""
 _MAX_OPEN_SOCKETS = 1000
-_RECEIVE, _SEND, _ADD_DESCRIPTOR, _IS_VALID = 0xC0502100, 0xC0182101, 0x40182103, 0x40082102
-_SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 0x08, 0x20
-_GO_ON, _ADD_AND_ANSWER = 1, 2
+_RECEIVE = 0xC0502100
+_SEND = 0xC0182101
+_ADD_DESCRIPTOR = 0x40182103
+_IS_VALID = 0x40082102
+_SET_FILTER = 1
+_NEW_LISTENER = 0x08
+_WAIT_KILLABLE = 0x20
+_CONTINUE = 1
+_ADD_AND_ANSWER = 2
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
 _DESCRIPTOR = struct.Struct("=QIIII")
-_NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
-_WRITES, _CREATES, _TRUNCATES = 0o3, 0o100, 0o1000
-_OPENAT2, _IN_ROOT, _HERE = 437, 0x10, 0xFFFFFF9C
-_MAX_PATH, _MAX_ADDRESS, _MAX_NAME = 4096, 128, 300
+_NONBLOCK = 0o4000
+_CLOEXEC = 0o2000000
+_WRITES = 0o3
+_CREATES = 0o100
+_TRUNCATES = 0o1000
+_OPENAT2 = 437
+_IN_ROOT = 0x10
+_HERE = 0xFFFFFF9C
+_MAX_PATH = 4096
+_MAX_ADDRESS = 128
+_MAX_NAME = 300
 _MAX_WORDS_SIZE = 1 << 18
 _INTERNET = {int(socket.AF_INET): 4, int(socket.AF_INET6): 16}
 _ELSEWHERE = ("/dev/", "/proc/")
-"""Files there are devices of the command itself, or its own descriptors."""
+"""Devices and descriptors of the command itself."""
 _HARMLESS = (
-    *(
-        "/run/nscd/",
-        "/run/nslcd/",
-        "/var/lib/sss/pipes/",
-        "/run/samba/winbindd/",
-        "/run/avahi-daemon/",
-    ),
-    *(
-        "/run/systemd/userdb/",
-        "/run/systemd/resolve/",
-        "/run/systemd/journal/",
-        "/run/systemd/notify",
-        "/dev/log",
-    ),
+    "/run/nscd/",
+    "/run/nslcd/",
+    "/var/lib/sss/pipes/",
+    "/run/samba/winbindd/",
+    "/run/avahi-daemon/",
+    "/run/systemd/userdb/",
+    "/run/systemd/resolve/",
+    "/run/systemd/journal/",
+    "/run/systemd/notify",
+    "/dev/log",
     "/run/uuidd/",
 )
-"""The C library asks these for names of users and hosts, and tells them of events; without them it reads files."""
+"""Services that the C library asks for users and hosts, or notifies; without them, it reads
+files."""
 _PROBING = {"java"}
-"""Programs that make a unix socket, and close it, only to see whether the kernel has any."""
+"""Programs that make a unix socket only to test if the kernel supports it."""
 
 
 class _Pointer(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -95,25 +105,30 @@ def _buffer(data: bytes) -> Any:
 
 
 def _listen(program: bytes, number: int) -> int:
-    """Put the filter over this thread and all that it starts, and give the descriptor by which it is seen."""
+    """Install the filter for this thread and its children.
+
+    Return the descriptor that reports calls.
+    """
     steps = _buffer(program)
     whole = _buffer(struct.pack("=H6xQ", len(program) // 8, _ctypes.addressof(steps)))
     for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
         try:
             return _call(number, _SET_FILTER, flags, _ctypes.addressof(whole))
         except OSError as error:
-            if (
-                error.errno != errno.EINVAL
-            ):  # as it is where the kernel does not know the second flag
+            # The kernel does not know the second flag.
+            if error.errno != errno.EINVAL:
                 raise
     raise OSError(errno.EINVAL, "")
 
 
 class Watch:
-    """Sees the calls of one command, in a thread of its own."""
+    """A record of the calls of one command, made in a thread of its own."""
 
     def __init__(self, plan: Mapping[str, Any], started: StartedPrograms | None = None) -> None:
-        """Begin; an OSError where the kernel does not let it, or where somebody watches this process already."""
+        """Start watching.
+
+        Raise OSError if the kernel refuses, or another program watches this process.
+        """
         self._paths: Mapping[int, Sequence[Any]] = plan["paths"]
         self._program: str = plan["program"]
         self._started = started
@@ -132,38 +147,37 @@ class Watch:
         self._closed = {
             number for number, name in plan["calls"].items() if name in ("socket", "pair")
         }
-        """The calls of which none may go on by itself: it would make a unix socket that can be connected."""
+        """Calls that must not continue, because they would make a connectable unix socket."""
         self._own: int = plan.get("thread") or posix.getpid()
         self._begun = not self._paths
         self._begins = "begin" in plan["calls"].values()
         self._unused: dict[int, str] = {}
-        """Sockets that were handed out and not used yet, by the number of their file, with the program."""
+        """Replaced sockets that are still unused, by inode number, with their program."""
         self._sockets: dict[str, str] = {}
         self._addresses: dict[str, None] = {}
         self._internet: set[str] = set()
-        """Programs that made a socket of the network, whether or not they used it."""
+        """Programs that made a network socket, used or not."""
         self._writes: dict[str, None] = {}
         self._listener = -1
-        # a thread that is started later would be under the filter, too, and wait for itself
+        # A thread started later would inherit the filter, and wait for itself.
         beginning = _thread.allocate_lock()
         with beginning:
             _thread.start_new_thread(self._serve, (beginning,))
             self._listener = _listen(plan["filter"], plan["seccomp"])
 
     def found(self) -> dict[str, list[Any]]:
-        """All that was recorded."""
+        """Return everything that was recorded."""
         sockets = dict(self._sockets)
         if any(program not in _PROBING for program in self._unused.values()):
             sockets.setdefault("", "unknown")
+        started: dict[str, Any] = {"programs": [], "commands": [], "unlisted": False}
+        if self._started:
+            started = self._started.found()
         return {
             "sockets": list(sockets.items()),
             "addresses": list(self._addresses) or ([""] if self._internet - _PROBING else []),
             "writes": list(self._writes),
-            **(
-                self._started.found()
-                if self._started
-                else {"programs": [], "commands": [], "unlisted": False}
-            ),
+            **started,
         }
 
     def _serve(self, beginning: _thread.LockType) -> None:
@@ -174,34 +188,29 @@ class Watch:
                 pass
         finally:
             if listener >= 0:
-                posix.close(listener)  # what is held would wait for ever, and fails now
+                posix.close(listener)  # held calls now fail instead of waiting for ever
 
     def _serve_one(self) -> bool:
         held = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(self._listener, _RECEIVE, held)
         except OSError as error:
-            return error.errno in (
-                errno.ENOENT,
-                errno.EINTR,
-            )  # who called has been killed meanwhile
+            # The caller was killed in the meantime.
+            return error.errno in (errno.ENOENT, errno.EINTR)
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(held)
         refused: int | None = None
-        # The process that starts the command is under the filter as well.
+        # The process that starts the command is also under the filter.
         if pid != self._own:
             try:
                 refused = self._see(number, pid, call, arguments)
-            except (
-                OSError,
-                ValueError,
-                IndexError,
-            ):  # it has gone, or says nothing that can be read
+            except (OSError, ValueError, IndexError):
+                # It is gone, or its arguments cannot be read.
                 refused = errno.EPERM if call in self._closed else None
         self._answer(number, refused)
         return True
 
     def _see(self, number: int, pid: int, call: int, arguments: Sequence[int]) -> int | None:
-        """Record a call; None lets it go on, 0 says that it was answered, and all else is why it fails."""
+        """Record a call; return None to continue it, 0 if it was answered, or the error it gets."""
         row = self._paths.get(call)
         if row is not None:
             if self._begun:
@@ -212,16 +221,15 @@ class Watch:
     def _answer(self, number: int, refused: int | None) -> None:
         if refused == 0:
             return
-        answer = (
-            _ANSWER.pack(number, 0, -refused, 0) if refused else _ANSWER.pack(number, 0, 0, _GO_ON)
-        )
+        flags = 0 if refused else _CONTINUE
+        answer = _ANSWER.pack(number, 0, -(refused or 0), flags)
         try:
             fcntl.ioctl(self._listener, _SEND, answer)
-        except OSError:  # it has gone
-            return
+        except OSError:
+            return  # the caller is gone
 
     def _is_there(self, number: int) -> bool:
-        """Whether the call waits still, so that what was read is what it said."""
+        """Return True if the call is still waiting, so that the memory read belongs to it."""
         try:
             fcntl.ioctl(self._listener, _IS_VALID, number.to_bytes(8, sys.byteorder))
         except OSError:
@@ -229,15 +237,15 @@ class Watch:
         return True
 
     def _begin(self, number: int, pid: int, arguments: Sequence[int]) -> None:
-        """The mechanism is about to start the command; before that nothing is the command's doing."""
+        """Note that the mechanism starts the command; earlier calls are the mechanism's."""
         self._begun = True
 
     def _socket(self, number: int, pid: int, arguments: Sequence[int]) -> int | None:
         if not self._begun and self._begins:
-            return None  # of the mechanism itself
+            return None  # a call of the mechanism itself
         if arguments[0] & 0xFFFFFFFF in _INTERNET:
             self._internet.add(_program(pid))
-            return errno.ENETUNREACH  # also where its namespace has the network
+            return errno.ENETUNREACH  # even if its namespace has the network
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         other.close()
         if arguments[1] & _NONBLOCK:
@@ -297,7 +305,7 @@ class Watch:
         return errno.ENOENT if state == "absent" else errno.EPERM
 
     def _use(self, pid: int, descriptor: int) -> None:
-        """The socket has shown what it is for."""
+        """Note that a replaced socket has shown its purpose."""
         name = posix.readlink(f"/proc/{pid}/fd/{descriptor & 0xFFFFFFFF}")
         if name.startswith("socket:["):
             self._unused.pop(int(name[8:-1]), None)
@@ -311,7 +319,7 @@ class Watch:
     def _see_program(
         self, number: int, name: str, pid: int, folder: int | None, words: int
     ) -> None:
-        """The mechanism starts the command; before that nothing is the command's doing."""
+        """Record a started program; the first one is the command itself, after the mechanism."""
         if name == self._program:
             return
         self._begun = True
@@ -319,8 +327,8 @@ class Watch:
             return
         path = _whole(pid, folder, name)
         file = _open_program(pid, path)
-        if file is None:  # others are asked for on the way along PATH
-            return
+        if file is None:
+            return  # the caller tries all folders of PATH
         try:
             self._started.add(path, file, _words(pid, words))
         finally:
@@ -381,7 +389,7 @@ def _family(address: bytes) -> int:
 
 
 def _target(family: int, address: bytes) -> str | None:
-    """An address with its port; nothing for those of this machine, where a command may talk to itself."""
+    """Return an address with its port, or None for this machine."""
     size = _INTERNET[family]
     start = 4 if size == 4 else 8
     data = address[start : start + size]
@@ -393,7 +401,7 @@ def _target(family: int, address: bytes) -> str | None:
 
 
 def _socket_name(pid: int, address: bytes) -> str:
-    """The path of a unix socket; one of an abstract socket begins with an @, one without a name has none."""
+    """Return the path of a unix socket, ``@`` with an abstract name, or an empty text."""
     data = address[2:]
     if data[:1] == b"\0":
         return "@" + _decoded(data[1:]).rstrip("\0").replace("\0", "@")
@@ -402,7 +410,7 @@ def _socket_name(pid: int, address: bytes) -> str:
 
 
 def _whole(pid: int, folder: int | None, name: str) -> str:
-    """A path as the process sees it, from the root on."""
+    """Return the absolute path as the process sees it."""
     if name.startswith("/"):
         return _normal(name)
     here = folder is None or folder & 0xFFFFFFFF == _HERE
@@ -427,7 +435,7 @@ def _is_harmless(name: str) -> bool:
 
 
 def _is_socket(pid: int, name: str) -> bool:
-    """Whether it is there on this machine; it cannot be seen of abstract ones, so they are taken to be."""
+    """Return True if the socket exists on this machine; abstract ones are assumed to exist."""
     if not name.startswith("/"):
         return True
     for path in (name, f"/proc/{pid}/root{name}"):
@@ -440,7 +448,7 @@ def _is_socket(pid: int, name: str) -> bool:
 
 
 def _words(pid: int, place: int) -> list[str]:
-    """The words that a program is started with; as many as are kept."""
+    """Return the first words that a program is started with."""
     if not place:
         return []
     array = _read(pid, place, 8 * MAX_WORDS)
@@ -448,7 +456,7 @@ def _words(pid: int, place: int) -> list[str]:
     places = places[: places.index(0)] if 0 in places else places
     if not places:
         return []
-    # they mostly lie one behind the other, so that one look is enough
+        # They are usually adjacent, so that one read is enough.
     first = min(places)
     size = max(places) - min(places)
     data = _read(pid, first, size + _MAX_PATH) if size < _MAX_WORDS_SIZE else b""
@@ -462,13 +470,11 @@ def _words(pid: int, place: int) -> list[str]:
 
 
 def _open_program(pid: int, path: str) -> int | None:
-    """A file that is there to be started, or None."""
+    """Open an existing program, or return None."""
     root = posix.open(f"/proc/{pid}/root", posix.O_PATH | posix.O_CLOEXEC)
     try:
-        for flags in (
-            posix.O_RDONLY | posix.O_NONBLOCK,
-            posix.O_PATH,
-        ):  # not every program may be read
+        # Not every program is readable.
+        for flags in (posix.O_RDONLY | posix.O_NONBLOCK, posix.O_PATH):
             try:
                 return _open_below(root, path, flags)
             except OSError:
@@ -479,7 +485,7 @@ def _open_program(pid: int, path: str) -> int | None:
 
 
 def _is_refused(pid: int, path: str, flags: int, *, follows: bool) -> bool:
-    """Whether a read-only file system refuses to open, make or change what a path leads to."""
+    """Return True if a read-only file system refuses to open, make or change a path."""
     root = posix.open(f"/proc/{pid}/root", posix.O_PATH | posix.O_CLOEXEC)
     try:
         try:
@@ -497,14 +503,14 @@ def _is_refused(pid: int, path: str, flags: int, *, follows: bool) -> bool:
             return wanted and bool(posix.fstatvfs(found).f_flag & posix.ST_RDONLY)
         finally:
             posix.close(found)
-    except OSError:  # the folder is not there, or closed to everybody
-        return False
+    except OSError:
+        return False  # the folder does not exist, or is unreadable
     finally:
         posix.close(root)
 
 
 def _open_below(root: int, path: str, flags: int) -> int:
-    """Open a path as a process does whose root this is: ``openat2``, which keeps links in it as well."""
+    """Open a path like a process with this root: ``openat2`` also keeps links inside it."""
     name = _buffer(path.encode("utf-8", "surrogateescape") + b"\0")
     how = _buffer(struct.pack("=QQQ", flags | posix.O_CLOEXEC, 0, _IN_ROOT))
     return _call(_OPENAT2, root, _ctypes.addressof(name), _ctypes.addressof(how), 24)

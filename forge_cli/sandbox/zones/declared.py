@@ -107,7 +107,8 @@ def require_distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
         names.add(zone.name)
         other = folders.setdefault(_identity(zone.path), zone)
         if other is not zone:
-            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.path))}"
+            both = f"zones '{other.name}' and '{zone.name}'"
+            message = f"{both} are the same folder, {shown(str(zone.path))}"
             raise WorkerError(zone.where, message, hint="keep one of them")
     return opened
 

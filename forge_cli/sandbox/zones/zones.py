@@ -40,10 +40,10 @@ class NoDefaultZone(WorkerError):
 
 
 def require_zone_name(name: str) -> str:
+    """Return a valid zone name; raise a ValueError for an invalid one."""
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
-        raise ValueError(
-            f"{_shown(name)} is not a valid zone name; use a letter, then up to 63 of a-z, 0-9, '_', '-'"
-        )
+        allowed = "begin with a-z, then up to 63 of a-z, 0-9, '_' and '-'"
+        raise ValueError(f"{_shown(name)} is not a valid zone name; {allowed}")
     return name
 
 

@@ -164,7 +164,7 @@ def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -
     assert cycle["refused"] == "it is at work already: a cycle"
     assert "the parent worker 'boss' blocks it" in blocked["refused"]
     assert "lost.yaml:2:" in outside["refused"]
-    assert "lies outside the zones of the parent worker" in outside["refused"]
+    assert "is outside the zones of the parent worker" in outside["refused"]
 
 
 def test_the_tree_for_people(cli, workers) -> None:

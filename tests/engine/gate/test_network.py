@@ -219,7 +219,7 @@ def test_a_list_without_a_mechanism_is_refused_at_load(fetcher: Project, tmp_pat
     done = fetcher.forge("worker", "check", "worker.yaml", env={"PATH": str(tmp_path)})
     assert done.returncode == 3
     assert (
-        "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
+        "sandbox.network lists names, but this machine cannot keep commands from others"
         in done.stderr
     )
 

@@ -58,7 +58,7 @@ def test_a_zone_outside_is_refused_and_nothing_is_made_there(
     seen = helped(
         tree, write("/z/a"), more=zones(zone("z", path.replace("ABSOLUTE", f"{tmp_path}/out")))
     )
-    assert "lies outside the zones of the parent worker" in texts(seen)[0]
+    assert "is outside the zones of the parent worker" in texts(seen)[0]
     assert "helper.yaml:3:" in texts(seen)[0]
     assert not list(tmp_path.glob("out*"))
 

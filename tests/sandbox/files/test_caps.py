@@ -74,7 +74,7 @@ def test_capping_twice_changes_nothing_more(above: list[Zone]) -> None:
 def test_a_zone_outside_says_where_the_caller_may_go() -> None:
     with pytest.raises(WorkerError) as caught:
         cap_zone(Zone("mine", Path("/q")), [Zone("theirs", Path("/p"))])
-    assert "zone 'mine': '/q' lies outside the zones of the parent worker" in str(caught.value)
+    assert "zone 'mine': '/q' is outside the zones of the parent worker" in str(caught.value)
     assert "/theirs is '/p'" in str(caught.value)
     with pytest.raises(WorkerError, match="the parent worker has no zones"):
         cap_zone(Zone("mine", Path("/q")), [])

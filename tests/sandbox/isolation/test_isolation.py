@@ -470,7 +470,7 @@ async def test_a_zone_that_became_a_link_starts_nothing(world: World) -> None:
     inner.rename(world.project / "moved")
     inner.symlink_to(world.home / ".ssh")
     before = descriptors()
-    with pytest.raises(ToolError, match="nothing was started: '.*/inner' is a link"):
+    with pytest.raises(ToolError, match="nothing was started: '.*/inner' became a link"):
         await world.run("cat inner/id", confinement)
     inner.unlink()
     with pytest.raises(

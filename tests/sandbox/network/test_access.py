@@ -11,8 +11,8 @@ import pytest
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.sandbox.network.access import (
-    ASKED_AT_MOST,
     INTERNET,
+    MAX_QUESTIONS,
     NEVER_ASKS,
     NetworkCheck,
     NetworkGate,
@@ -151,11 +151,11 @@ async def test_an_answer_holds_for_the_command_and_many_questions_at_once_are_on
 async def test_a_command_asks_for_so_many_names_and_no_more() -> None:
     person = Person()
     found = check(person)
-    for number in range(ASKED_AT_MOST + 5):
+    for number in range(MAX_QUESTIONS + 5):
         await why_not(found, f"n{number}.example.com")
-    assert len(person.asked) == ASKED_AT_MOST
+    assert len(person.asked) == MAX_QUESTIONS
     assert person.heard[-1].endswith(
-        f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others"
+        f"no rule covers it, and the command asked for {MAX_QUESTIONS} others"
     )
     assert len(found.refused) == 20
 

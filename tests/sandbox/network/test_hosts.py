@@ -131,7 +131,7 @@ def test_nothing_that_a_resolver_takes_for_an_address_is_read_as_a_name(text: st
     "text", ["", "0", "00", "080", "65536", "99999", "-1", "+80", "8 0", "http", "８０", "80\n"]
 )
 def test_what_is_not_a_port(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a port"):
+    with pytest.raises(ValueError, match="is not a valid port"):
         read_port(text)
 
 

@@ -187,7 +187,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.M
 async def test_a_connection_that_nothing_passes_through_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxy_module, "IDLE", 0.05)
+    monkeypatch.setattr(proxy_module, "IDLE_TIMEOUT", 0.05)
     async with opened() as world:
         answer = await world.say(b"CONNECT api.example.org:443 HTTP/1.1\r\n\r\n")
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -196,7 +196,7 @@ async def test_a_connection_that_nothing_passes_through_is_closed(
 async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxy_module, "AT_ONCE", 3)
+    monkeypatch.setattr(proxy_module, "MAX_CONNECTIONS", 3)
     answers: list[bytes] = []
     async with opened() as world:
 

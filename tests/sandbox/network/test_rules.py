@@ -71,21 +71,21 @@ def test_an_entry_is_told_as_it_is_written(entry: str) -> None:
 
 
 BAD = [
-    ('"*"', "'*' would cover every name; write 'network: true' for the whole network"),
-    ('"*:443"', "'*' would cover every name; write 'network: true' for the whole network"),
-    ('"a.*.com"', "'a.*.com' is not the name of a host"),
-    ('"**.com"', "'**.com' is not the name of a host"),
+    ('"*"', "'*' covers every name; write 'network: true' for the whole network"),
+    ('"*:443"', "'*' covers every name; write 'network: true' for the whole network"),
+    ('"a.*.com"', "'a.*.com' is not a valid host name"),
+    ('"**.com"', "'**.com' is not a valid host name"),
     (
         "https://a.b/",
-        "'https://a.b/' is not a name; write api.example.org or api.example.org:8080, no URL",
+        "'https://a.b/' is not a host name; write api.example.org without URL parts",
     ),
-    ("me@a.b", "'me@a.b' is not a name; write api.example.org or api.example.org:8080, no URL"),
-    ("a.b:0", "'0' is not a port"),
-    ('"a.b:"', "'' is not a port"),
-    ("a.b:70000", "'70000' is not a port"),
+    ("me@a.b", "'me@a.b' is not a host name; write api.example.org without URL parts"),
+    ("a.b:0", "'0' is not a valid port"),
+    ('"a.b:"', "'' is not a valid port"),
+    ("a.b:70000", "'70000' is not a valid port"),
     (
         '"2606::1"',
-        "'2606::1' is not a name; an IPv6 address is written in brackets: '[2001:4860::8888]:443'",
+        "'2606::1' is not a host name; write an IPv6 address as '[2001:db8::1]:443'",
     ),
     ("10.0.0.1", "'10.0.0.1' can never be reached: it is an address of a private network"),
     ('"[::1]:80"', "'[::1]:80' can never be reached: it is an address of this machine itself"),
@@ -94,9 +94,9 @@ BAD = [
         "'localhost:8080' can never be reached: it is a name of this machine itself",
     ),
     ("app.localhost", "'app.localhost' can never be reached: it is a name of this machine itself"),
-    ('"*.8.8.8.8"', "'*.8.8.8.8': addresses have no names below them"),
-    ("2130706433.", "'2130706433.' is not a plain IPv4 address, and not a name either"),
-    ('"a\\x1b[2Jb"', "'a\\x1b[2Jb' is not the name of a host"),
+    ('"*.8.8.8.8"', "'*.8.8.8.8': an address has no names below it"),
+    ("2130706433.", "'2130706433.' is neither a plain IPv4 address nor a name"),
+    ('"a\\x1b[2Jb"', "'a\\x1b[2Jb' is not a valid host name"),
     ("[a]", "must be a string, not a list"),
 ]
 

@@ -99,13 +99,13 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
     ("patch", "problem"),
     [
         ("", "the patch is empty"),
-        ("hello", "line 1 does not start a patch"),
+        ("hello", "line 1 does not begin a patch"),
         ("*** Begin Patch\n*** Add File: a\n+\ud800\n*** End Patch", "half of a surrogate pair"),
-        ("\n\n*** Add File: x", "line 3 does not start a patch"),
+        ("\n\n*** Add File: x", "line 3 does not begin a patch"),
         ("*** Begin Patch\n*** End Patch", "names no file"),
         (
             "*** Begin Patch\n*** Delete File: a",
-            "line 3 of the patch: the patch ends without '*** End Patch'",
+            "line 3 of the patch: '*** End Patch' is missing",
         ),
         (
             "*** Begin Patch\n*** Add File:\n+a\n*** End Patch",
@@ -134,7 +134,7 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2 of the patch: expected"),
         (
             "*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore",
-            "line 4 of the patch: there is text after",
+            "line 4 of the patch: text after",
         ),
         (
             "*** Begin Patch\n*** Update File: a\n-b\r\n+c\n*** End Patch",
@@ -146,11 +146,11 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ),
         ("--- a\n", "line 2 of the patch: expected '+++ PATH'"),
         ("--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b", "line 1 of the patch: 'a' and 'b' are two files"),
-        ("--- /dev/null\n+++ /dev/null\n", "line 1 of the patch: the header names no file"),
-        ("--- a\n+++ a\n", "line 1 of the patch: there is no hunk for 'a'"),
+        ("--- /dev/null\n+++ /dev/null\n", "line 1 of the patch: the header has no file"),
+        ("--- a\n+++ a\n", "line 1 of the patch: 'a' has no hunk"),
         (
             "--- a\n+++ a\n@@ -1,2 +1 @@\n-a\n+b\n",
-            "line 3 of the patch: the hunk says to have 2 old and 1 new lines",
+            "line 3 of the patch: the hunk states 2 old and 1 new lines",
         ),
         (
             "--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n+c\n",
@@ -160,7 +160,7 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ("--- a\n+++ a\n@@ x @@\n-a\n+b\n", "line 3 of the patch: expected '@@ -LINE,COUNT"),
         (
             "--- a\n+++ a\n@@ -1 +1 @@\n\\ No newline\n-a\n+b\n",
-            "line 4 of the patch: there is no line above",
+            "line 4 of the patch: no line above",
         ),
         (
             "--- /dev/null\n+++ a\n@@ -1 +1 @@\n-a\n+b\n",
@@ -173,7 +173,7 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ("diff --git a/x b/x\nnew file mode 100755\n", "line 2 of the patch: expected '--- PATH'"),
         (
             "diff --git a/x b/x\nBinary files a/x and b/x differ\n",
-            "binary files, and files without a changed line",
+            "files without changed lines",
         ),
         (
             "diff --git a/x b/y\ncopy from x\ncopy to y\n",
@@ -181,10 +181,10 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ),
         (
             "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n",
-            "are for '*** Begin Patch'",
+            "use '*** Begin Patch'",
         ),
         ("diff --git a/x b/x\nhello\n", "line 2 of the patch: expected '--- PATH', not 'hello'"),
-        ("Index: x\n", "line 1 of the patch: the header names no file"),
+        ("Index: x\n", "line 1 of the patch: the header has no file"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(patch: str, problem: str) -> None:

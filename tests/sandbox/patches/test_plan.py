@@ -62,20 +62,20 @@ def test_a_move_alone_keeps_every_byte() -> None:
 @pytest.mark.parametrize(
     ("patch", "problem"),
     [
-        ("*** Begin Patch\n*** Add File: x\n+a\n*** End Patch", "'x' exists already"),
+        ("*** Begin Patch\n*** Add File: x\n+a\n*** End Patch", "'x' already exists"),
         ("*** Begin Patch\n*** Delete File: y\n*** End Patch", "'y' does not exist"),
         ("*** Begin Patch\n*** Update File: y\n-a\n*** End Patch", "'y' does not exist"),
         (
             "*** Begin Patch\n*** Update File: x\n*** Move to: z\n*** End Patch",
-            "'z' exists already",
+            "'z' already exists",
         ),
         (
             "*** Begin Patch\n*** Update File: x\n*** Move to: x\n*** End Patch",
             "'x' cannot be moved to itself",
         ),
         (update("-a\n+a"), "the patch does not change 'x'"),
-        ("--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "removes only a part of its lines"),
-        ("diff --git a/x b/x\n--- a/x\n+++ /dev/null\n", "removes only a part of its lines"),
+        ("--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "shows only some of its lines"),
+        ("diff --git a/x b/x\n--- a/x\n+++ /dev/null\n", "shows only some of its lines"),
     ],
 )
 def test_what_cannot_be(patch: str, problem: str) -> None:
@@ -131,7 +131,7 @@ class TestPlace:
 
     def test_lines_elsewhere_than_below_the_anchor_are_not_meant(self) -> None:
         answer = refusal(update("@@ class A:\n-        x = 2"), x=PROGRAM)
-        assert "its lines are at line 13, not below 'class A:', where it says to be" in answer
+        assert "its lines are at line 13, not below 'class A:', as it states" in answer
 
     def test_a_block_goes_on_behind_the_bracket_of_its_head(self) -> None:
         before = "def f(\n    a,\n):\n    return 1\n\n\ndef g(\n    a,\n):\n    return 1\n"
@@ -148,7 +148,7 @@ class TestPlace:
     def test_hunks_come_in_the_order_of_the_file(self) -> None:
         answer = refusal(update("@@\n-c\n+C\n@@\n-a\n+A"), x="a\nb\nc\n")
         assert (
-            "hunk 2 of 'x' (line 6 of the patch) does not fit: its lines are at line 1, above the hunk"
+            "hunk 2 of 'x' (line 6 of the patch) does not fit: its lines are at line 1, above the previous hunk"
             in answer
         )
 
@@ -162,11 +162,11 @@ class TestPlace:
         assert outcome(update("@@\n-x\n+y\n*** End of File"), x="x\nx\n") == {"x": "x\ny\n"}
         assert outcome(update("@@\n+y\n*** End of File"), x="x\n") == {"x": "x\ny\n"}
         answer = refusal(update("@@\n-x\n*** End of File"), x="x\nz\n")
-        assert "its lines are at line 1, not at the end of the file, where it says to be" in answer
+        assert "its lines are at line 1, not at the end of the file, as it states" in answer
 
     @pytest.mark.parametrize("body", ["+y", "@@ x\n+y"])
     def test_added_lines_need_a_place(self, body: str) -> None:
-        assert "does not say where" in refusal(update(body), x="x\n")
+        assert "only adds lines without context" in refusal(update(body), x="x\n")
         assert outcome(update("+y"), x="") == {"x": "y\n"}
 
     def test_a_failed_hunk_names_the_nearest_lines(self) -> None:
@@ -175,7 +175,7 @@ class TestPlace:
         )
         assert "does not fit: its lines are not in the file" in answer
         assert "6:     def g(self):\n7:         x = 1\n8:         return x\n" in answer
-        assert answer.endswith("Line 8 is where it differs; the patch has:         return y")
+        assert answer.endswith("Line 8 differs; the patch has:         return y")
 
     def test_a_line_that_is_nearly_there_is_found(self) -> None:
         assert "1: the quick fox" in refusal(update("-the quick fax"), x="the quick fox\nz\n")
@@ -251,7 +251,7 @@ class TestSpaces:
         assert "other indentation" in refusal(update(" def f():\n a()\n+b()"), x=before)
 
     def test_indentation_that_fits_no_rule_is_refused(self) -> None:
-        assert "fits only with other indentation; indent it as lines 1 to 2" in refusal(
+        assert "only matches with other indentation; indent it like lines 1 to 2" in refusal(
             update("  a\n-  b\n+c"), x="a\n     b\n"
         )
         assert "other indentation" in refusal(update("     a\n+b"), x="a\n")

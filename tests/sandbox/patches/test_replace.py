@@ -77,34 +77,34 @@ def test_it_does_what_python_does(head: str, old: str, new: str, tail: str, endi
             "x",
             "old is empty; give the text to replace, or write the whole file with write_file",
         ),
-        (b"a", "a", "a", "old and new are the same text, so nothing would change"),
-        (b"a\r\nb", "a\r\nb", "a\nb", "old and new are the same text, so nothing would change"),
+        (b"a", "a", "a", "old and new are the same text"),
+        (b"a\r\nb", "a\r\nb", "a\nb", "old and new are the same text"),
         (b"a\0b", "a", "x", "'a.py' is a binary file of 3 bytes, which cannot be edited"),
         (b"\xff\xfe", "a", "x", "'a.py' is not UTF-8 text (2 bytes), so it cannot be edited"),
-        (b"a", "\ud800", "x", "half of a surrogate pair cannot be in a file; leave it out"),
+        (b"a", "\ud800", "x", "the text contains half of a surrogate pair; remove it"),
         (
             b"",
             "a",
             "x",
-            "old is not in 'a.py', nor anything like it; read the file and copy the text exactly",
+            "old is not in 'a.py', nor anything similar; read the file and copy the text exactly",
         ),
         (
             CODE,
             "    return",
             "x",
-            "old is in 'a.py' 2 times, at lines 2, 6; add lines around it to old and new, or set all to replace each",
+            "old is in 'a.py' 2 times, at lines 2, 6; add surrounding lines to old and new, or set all to replace every one",
         ),
         (
             CODE,
             "1: def one():\n2:     return 1",
             "x",
-            "old is not in 'a.py' with the numbers that read_file puts before each line; leave them out",
+            "old is not in 'a.py' with the line numbers that read_file adds; remove them",
         ),
         (
             b"a\nb",
             "b\n",
             "x",
-            "old is not in 'a.py' with the newlines around it; leave those out at the beginning and the end",
+            "old is not in 'a.py' with the newlines around it; remove them",
         ),
     ],
 )
@@ -117,22 +117,22 @@ def test_a_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: st
     [
         (
             "def two():\n  return 2",
-            "5: def two():\n6:     return 2\nLine 6 is where it differs in its blanks; old has:   return 2",
+            "5: def two():\n6:     return 2\nLine 6 differs in spaces; old has:   return 2",
         ),
         (
             "return 1\n\ndef two",
-            "2:     return 1\n3: \n4: \nLine 4 is where it differs; old has: def two",
+            "2:     return 1\n3: \n4: \nLine 4 differs; old has: def two",
         ),
-        ("DEF two():", "5: def two():\nLine 5 is where it differs; old has: DEF two():"),
+        ("DEF two():", "5: def two():\nLine 5 differs; old has: DEF two():"),
         (
             "return  1",
-            "2:     return 1\nLine 2 is where it differs in its blanks; old has: return  1",
+            "2:     return 1\nLine 2 differs in spaces; old has: return  1",
         ),
-        ("def one(x):", "1: def one():\nLine 1 is where it differs; old has: def one(x):"),
+        ("def one(x):", "1: def one():\nLine 1 differs; old has: def one(x):"),
     ],
 )
 def test_the_nearest_lines_are_shown_with_their_numbers(old: str, near: str) -> None:
-    assert refusal(CODE, old) == f"old is not in 'a.py'.\nNearest is this:\n{near}"
+    assert refusal(CODE, old) == f"old is not in 'a.py'.\nThe nearest lines are:\n{near}"
 
 
 def test_nothing_of_a_file_that_may_hold_secrets_is_shown() -> None:

@@ -79,7 +79,7 @@ async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path)
     settings = {"cwd": tmp_path, "env": clean_environment()}
     async with ChildProcesses(at_most=1) as processes:
         processes.start(bash_argv("read x"), takes_input=True, **settings)
-        with pytest.raises(ToolError, match="which is the most at a time"):
+        with pytest.raises(ToolError, match="which is the limit"):
             processes.start(bash_argv("true"), **settings)
     with pytest.raises(ToolError):
         processes.start(bash_argv("true"), **settings)

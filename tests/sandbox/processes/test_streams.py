@@ -129,12 +129,10 @@ async def test_input_waits_for_a_reader_and_keeps_its_order() -> None:
 async def test_input_that_nobody_reads_says_how_much_was_left() -> None:
     reading, writing = os.pipe()
     stdin = Input(writing)
-    with pytest.raises(
-        ToolError, match=r"does not read its input: \d+ of 1000000 bytes were not taken"
-    ):
+    with pytest.raises(ToolError, match=r"did not read \d+ of 1000000 bytes of its input in time"):
         await stdin.write(b"x" * 1_000_000, timeout=0.05)
     os.close(reading)
-    with pytest.raises(ToolError, match="does not read its input any more"):
+    with pytest.raises(ToolError, match="no longer reads its input"):
         await stdin.write(b"x")
     stdin.close()
     stdin.close()

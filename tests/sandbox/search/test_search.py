@@ -15,7 +15,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.files import SIZE_MAX, list_dir
-from forge_cli.sandbox.search.grep import COUNTED_MAX, Engine, Matches, grep
+from forge_cli.sandbox.search.grep import MAX_COUNTED, Engine, Matches, grep
 
 ENGINES = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
 
@@ -73,10 +73,10 @@ class TestGrep:
         assert found.text().endswith("/scratch/a:2:x\n[4 more]")
 
     def test_counting_comes_to_an_end(self, search: Search, root: Path) -> None:
-        write(root, a="x\n" * (COUNTED_MAX + 500), b="x\n")
+        write(root, a="x\n" * (MAX_COUNTED + 500), b="x\n")
         found = search("x", limit=1)
-        assert found.total == COUNTED_MAX + 1
-        assert f"[stopped after more than {COUNTED_MAX} lines;" in found.text()
+        assert found.total == MAX_COUNTED + 1
+        assert f"[stopped after more than {MAX_COUNTED} lines;" in found.text()
 
     def test_long_lines_are_cut(self, search: Search, root: Path) -> None:
         write(root, a="x" * 600 + "\n" + "y" * 2_000_000 + "z")
@@ -277,7 +277,7 @@ class TestGrep:
         found = anyio.run(main)
         assert found.lines == ("/scratch/a:1:hit aa",)
         assert found.text().endswith(
-            "[stopped after 2 seconds; name a folder, a file pattern, or a longer pattern]"
+            "[stopped after 2 seconds; use a folder, a file pattern or a longer pattern]"
         )
 
 
@@ -305,7 +305,7 @@ class TestProgram:
         monkeypatch.setenv("PATH", str(root))
         write(root, a="hit")
         assert anyio.run(grep, sandbox, "hit").lines == ("/scratch/a:1:hit",)
-        with pytest.raises(ToolError, match="ripgrep is not installed"):
+        with pytest.raises(ToolError, match="ripgrep .rg. is not installed"):
             anyio.run(lambda: grep(sandbox, "hit", engine="ripgrep"))
 
     @pytest.mark.parametrize("pattern", ["--files", "-e", "--pre=x", "-"])
@@ -349,17 +349,17 @@ def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(search: Search
     failures = []
     for pattern, problem in [
         ("", "the pattern is empty"),
-        ("a" * 1001, "has 1001 characters, 1000 are the most"),
+        ("a" * 1001, "has 1001 characters; the limit is 1000"),
         ("(", "'(' is not a regular expression: missing ), unterminated subpattern at position 0"),
         ("a)", "unbalanced parenthesis"),
         ("[a", "unterminated character set"),
         ("a\\", "bad escape (end of pattern)"),
         ("*a", "nothing to repeat at position 0"),
         ("a{2,1}", "min repeat greater than max repeat"),
-        (r"a\nb", "a match lies on one line"),
-        ("a\nb", "a match lies on one line"),
-        ("a\0", "has a character that no text has"),
-        ("\ud800", "has a character that no text has"),
+        (r"a\nb", "matches are within a line"),
+        ("a\nb", "matches are within a line"),
+        ("a\0", "has a character that no text contains"),
+        ("\ud800", "has a character that no text contains"),
         ("[b-a]", "bad character range b-a"),
         ("(" * 500 + ")" * 499, "is not a regular expression"),
     ]:

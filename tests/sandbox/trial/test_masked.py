@@ -16,8 +16,8 @@ from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies
 from forge_cli.sandbox.trial.masked import (
-    INSIDE_AT_MOST,
-    MASKED_AT_MOST,
+    MAX_ENTRIES,
+    MAX_MASKED,
     TooManySecrets,
     mask_secrets,
 )
@@ -114,7 +114,7 @@ async def test_a_new_secret_in_a_folder_that_was_read_before_is_found(zone: Path
 
 
 def test_too_many_are_not_masked(tmp_path: Path) -> None:
-    paths = [tmp_path / f".env{number}" for number in range(MASKED_AT_MOST + 1)]
+    paths = [tmp_path / f".env{number}" for number in range(MAX_MASKED + 1)]
     for path in paths:
         path.touch()
     with (
@@ -127,8 +127,8 @@ def test_too_many_are_not_masked(tmp_path: Path) -> None:
 def test_a_folder_with_too_many_files_is_not_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forge_cli.sandbox.trial.masked.INSIDE_AT_MOST", 3)
-    assert INSIDE_AT_MOST > 3
+    monkeypatch.setattr("forge_cli.sandbox.trial.masked.MAX_ENTRIES", 3)
+    assert MAX_ENTRIES > 3
     folder = tmp_path / ".env"
     (folder / "a/b").mkdir(parents=True)
     (folder / "c").touch()

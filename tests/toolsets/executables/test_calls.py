@@ -17,7 +17,7 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ToolResult
 from forge_cli.core.results import Custom
-from forge_cli.sandbox.processes.requests import LONGEST_REQUEST, send_request
+from forge_cli.sandbox.processes.requests import MAX_REQUEST, send_request
 from forge_cli.testing import Project, Seen, call, calls
 
 WriteTool = Callable[..., Path]
@@ -187,10 +187,10 @@ def test_what_it_leaves_behind_reaches_nobody(host: Project, write_tool: WriteTo
     folder = Path(str(data["stdout"]).strip())
     assert folder.name.startswith("forge-call-")
     assert not folder.exists()
-    with pytest.raises(ForgeError, match="forge does not answer at"):
+    with pytest.raises(ForgeError, match="no answer from forge at"):
         send_request(folder, {"tool": "add"})
-    with pytest.raises(ForgeError, match="is the most"):
-        send_request(folder, {"tool": "x" * LONGEST_REQUEST})
+    with pytest.raises(ForgeError, match="the limit is"):
+        send_request(folder, {"tool": "x" * MAX_REQUEST})
 
 
 @pytest.mark.long

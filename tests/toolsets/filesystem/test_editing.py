@@ -51,7 +51,7 @@ def test_a_text_is_replaced_and_the_model_reads_a_line_and_the_diff(worker: Proj
 def test_every_place_is_replaced_where_that_is_said(worker: Project) -> None:
     worker.write("src/a.py", "a = foo\nb = foo\n")
     assert edit(worker, "src/a.py", "foo", "bar").error == (
-        "old is in 'src/a.py' 2 times, at lines 1, 2; add lines around it to old and new, or set all to replace each"
+        "old is in 'src/a.py' 2 times, at lines 1, 2; add surrounding lines to old and new, or set all to replace every one"
     )
     assert (
         edit(worker, "src/a.py", "foo", "bar", all=True)
@@ -73,7 +73,7 @@ def test_what_is_not_text_and_what_is_not_there(worker: Project) -> None:
     )
     assert edit(worker, "src", "a", "x").status == "error"
     assert edit(worker, "src/a.py", "def main(x):", "x").error == (
-        "old is not in 'src/a.py'.\nNearest is this:\n4: def main():\nLine 4 is where it differs; old has: def main(x):"
+        "old is not in 'src/a.py'.\nThe nearest lines are:\n4: def main():\nLine 4 differs; old has: def main(x):"
     )
 
 

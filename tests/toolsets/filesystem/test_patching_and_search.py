@@ -194,7 +194,7 @@ def test_a_file_that_only_gets_a_last_newline_is_shown(project: Project) -> None
 def test_an_empty_file_is_shown_too(project: Project) -> None:
     patch = "*** Begin Patch\n*** Add File: /out/new.txt\n*** End Patch\n"
     seen = editor(project).run(calls(call("apply_patch", input=patch)), "done", answers=[True])
-    assert seen.asked[0].preview.text() == "out/new.txt: an empty file is created\n"
+    assert seen.asked[0].preview.text() == "out/new.txt: empty file created\n"
 
 
 def test_what_the_zones_forbid_is_refused_before_anybody_is_asked(project: Project) -> None:

@@ -44,10 +44,7 @@ def test_servers_are_listed_turned_off_and_on_and_connected_to_anew(project: Pro
     told = [
         each.partition(": no such database")[0].partition("; its last words")[0] for each in told
     ]
-    told = [
-        each.replace("the process does not read its input any more", "it has ended")
-        for each in told
-    ]
+    told = [each.replace("the process no longer reads its input", "it has ended") for each in told]
     on, off, gone = "s: connected, 1 tool", "s: off", "gone: not connected: it has ended"
     assert [each for each in told if not each.startswith("the MCP server gone")] == [
         *(on, gone, off),

@@ -80,7 +80,7 @@ def test_a_zone_that_blocks_deletions_blocks_those_of_commands(
     """Whether a rule pre-approves the line or it is tried; nothing of it is applied, and nobody is asked."""
     seen = run(project_of(project, "blocked", rules), f"echo more > other\n{script}")
     assert status(seen) == "blocked"
-    assert "and zone 'vault' blocks delete" in str(seen.of(ToolResult)[0].error)
+    assert "and zone 'vault' blocks deletions" in str(seen.of(ToolResult)[0].error)
     assert not seen.of(ApprovalRequired)
     files = {
         str(path.relative_to(project.folder))
@@ -119,7 +119,7 @@ def test_a_line_for_real_is_judged_as_well(project: Project) -> None:
         json.dumps({"turns": [calls(call("shell", command="sh g.sh")), {"text": "{result}"}]}),
     )
     done = project.forge("run", "worker.yaml", "go", "-p", "-y")
-    assert "zone 'vault' blocks delete" in done.stdout
+    assert "zone 'vault' blocks deletions" in done.stdout
     assert (project.folder / "dist/vault/a").exists()
 
 
@@ -220,7 +220,7 @@ def test_the_check_says_where_commands_are_not_bound(project: Project) -> None:
     worker = (project.folder / "worker.yaml").read_text()
     project.write("worker.yaml", worker.replace("sandbox:\n", "sandbox:\n  isolation: off\n"))
     done = project.forge("worker", "check", "worker.yaml")
-    says = "'delete: blocked' of zone 'vault' binds tools only, and no commands: these cannot work on copies here: "
+    says = "'delete: blocked' of zone 'vault' binds tools only, not commands, which have no copies here: "
     assert f"{says}commands are not confined" in done.stderr
 
 
