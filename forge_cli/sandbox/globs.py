@@ -70,6 +70,7 @@ def expand_braces(glob: str) -> list[str]:
         globs = expanded
         if len(globs) > BRACES_MAX:
             raise BadGlob(f"it has more than {BRACES_MAX} alternatives")
+    # All pairs are expanded by now.
     if any(_LONE_BRACE.search(each) for each in globs):
         raise BadGlob("a brace is not closed or not opened")
     return globs

@@ -109,9 +109,9 @@ class LoadedFiles(Struct, frozen=True):
         return cls(tuple(dict.fromkeys(found)), folders)
 
     def why(self, ways: Iterable[Parts]) -> str | None:
-        """Return why forge loads a file with one of these paths, given by folded parts.
+        """Return why forge loads a file with one of these paths, or None.
 
-        Else None.
+        ``ways`` are the paths by their folded parts.
         """
         for way in ways:
             for path in self.paths:

@@ -32,7 +32,7 @@ TABLE = (
     _SECRET,
     ProtectedNames("git runs what it names", (".git/", ".gitconfig", ".husky/", ".config/git/")),
     ProtectedNames(
-        "git, or a hook of git, obeys it",
+        "git or a git hook obeys it",
         (
             ".gitattributes",
             ".gitmodules",
@@ -55,7 +55,7 @@ TABLE = (
         of_packages=False,
     ),
     ProtectedNames(
-        "other version control runs what it names",
+        "other version control systems run what it names",
         (
             ".hg/hgrc",
             ".hg/hgrc-not-shared",

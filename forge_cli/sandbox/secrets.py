@@ -170,6 +170,7 @@ class Redactor:
         if found is None:
             found = self.settle(text, whole=True)[0]
             self._room -= len(text) + _ENTRY
+            # Dropping everything is simple, and the next line fills the cache again.
             if self._room < 0:
                 self._known.clear()
                 self._room = _ROOM

@@ -193,6 +193,7 @@ class PlainReading:
             end = escape.end()
         self._begins.append(size)
         self._pieces.append((end, None))
+        # A plus sign is a space in forms.
         self.plain = "".join([*parts, self._given[end:]]).replace("+", " ")
 
     def span(self, place: int) -> tuple[int, int]:

@@ -182,6 +182,7 @@ class WorkerProcesses(Processes):
             self._copies = False
         if (seen or undoable) and isinstance(wrap, Confined) and wrap.mechanism.name == "bwrap":
             return await self._run_seen(partial(run, **self._options(argv, wrap, options)), wrap)
+        # The pipes are outside all zones.
         if pipes and isinstance(wrap, Confined):
             wrap = replace(wrap, shared=pipes.paths)
         started = self._options(argv, wrap, options)
@@ -251,6 +252,7 @@ class WorkerProcesses(Processes):
         if shutil.which(program, path=environment.get("PATH")) is None:
             raise ToolError(f"{shown(argv[0])} cannot be started: no such executable program")
         if wrap.confined and self._cache_folder:
+            # A variable of the worker wins.
             environment.setdefault("XDG_CACHE_HOME", self._cache_folder)
         given = wanted.get("input")
         return {

@@ -104,6 +104,7 @@ def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None =
     """
     changes = replace(changes, changes=tuple(map(without_set_id, changes.changes)))
     with _locked(changes.folder), changes.walk() as walk:
+        # With hashes, a start after a kill can tell its own writes from those of other programs.
         changes = _hashed(changes, walk)
         walk.check_all(changes.changes)
         keep_before(changes, walk)
@@ -166,6 +167,7 @@ def finish_interrupted(folder: Path) -> str | None:
     """
     if not (folder / _JOURNAL).exists():
         return None
+    # Another forge that holds the lock is completing the same changes right now.
     with _locked(folder, wait=False) as own:
         if not own or not (folder / _JOURNAL).exists():
             return None
@@ -297,6 +299,7 @@ def _with_hashes(changes: ChangeSet, change: PathChange, walk: ZoneWalk) -> Path
 def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:
     """Save what will be changed or deleted: a file by a hard link if possible, else by a copy."""
     kept = changes.folder / BEFORE
+    # An earlier attempt may have been stopped here, before the journal.
     if kept.exists():
         shutil.rmtree(kept)
     make_private(kept)

@@ -291,6 +291,7 @@ class _Reader(Struct, frozen=True):
             and (old.size, old.detail) == (after.size, after.detail)
         ):
             _check_attributes(lower, upper)
+        # Opening a file for writing copies it up, even if nothing is written.
         if old and _same(old, after) and info.st_nlink == 1:
             return
         if (

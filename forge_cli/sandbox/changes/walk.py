@@ -221,6 +221,7 @@ class ZoneWalk:
     def clean(self, change: PathChange, depth: int) -> None:
         """Remove temporary files that an interrupted or failed attempt left beside a path."""
         self._staged.pop(change.path, None)
+        # A file may have been staged at its depth, or written directly in its own folder.
         for each in {depth, len(change.parts) - 1}:
             with suppress(FileNotFoundError, NotADirectoryError):
                 folder = self._open(change, each)
@@ -238,6 +239,7 @@ class ZoneWalk:
         if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(folder).st_dev:
             return False
         if change.zone not in self._moves:
+            # A hard link tells in advance whether a later rename would cross file systems.
             name = self._temporary(folder, change)
             self._moves[change.zone] = True
             try:
@@ -312,6 +314,7 @@ class ZoneWalk:
         """
         if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(parent).st_dev:
             return False
+        # Attributes of the overlay would hide the file in the next overlay.
         notes = [attribute for attribute in os.listxattr(source) if attribute.startswith(_OVERLAY)]
         if notes and not os.access(source, os.W_OK):
             os.chmod(source, wanted.mode | 0o600)
@@ -335,6 +338,7 @@ class ZoneWalk:
 
     def _attributes(self, parent: int, name: str, wanted: Entry) -> None:
         info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        # Changing the owner clears set-ID bits, so that the mode is set afterwards.
         if (info.st_uid, info.st_gid) != wanted.owner:
             with suppress(PermissionError):
                 os.chown(name, *wanted.owner, dir_fd=parent, follow_symlinks=False)

@@ -28,6 +28,7 @@ def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
         place = shown(str(zone.path))
         problem = f"zone '{zone.name}': {place} is outside the zones of the parent worker"
         raise WorkerError(zone.where, problem, hint=known or "the parent worker has no zones")
+    # A zone that contains zones of the parent must not allow more than those do.
     inside = [
         outer
         for outer in parent_zones

@@ -172,6 +172,7 @@ def _twin(place: Place) -> str | None:
     if len(place.missing) >= len(place.parts):
         return None  # the folder of the zone does not exist yet
     wanted = (*place.missing, place.name)[0]
+    # A name that looks like an existing one could replace it in the eyes of a person.
     key = lookalike_key(wanted)
     with open_for_listing(place.folder) as folder:
         alike = [

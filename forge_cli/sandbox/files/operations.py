@@ -193,6 +193,7 @@ class FileOperations(ABC):
             return ListedName(shown_name, "file")
         if entry.is_dir(follow_symlinks=False):
             return ListedName(shown_name, "directory", enters=usable)
+        # The entry is a link or a special file, so that it has to be looked at.
         found = self._entry(place, entry)
         return ListedName(found.name, found.kind) if found else None
 

@@ -206,6 +206,7 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
     names = trail.real.relative_to(zone.path).parts
     if not zone.made and (place := _place_in_missing_zone(zone, names, trail)):
         return place
+    # A path may enter another zone under a different spelling, which only identity shows.
     roots = _zones_by_identity(each for each in zones if each is not zone)
     start = 0
     folder = _open_root(zone)
@@ -216,6 +217,7 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
                 return Place(zone, names[start:], folder, names[depth:-1], None, trail.links)
             last = depth == len(names) - 1
             if last and not (stat.S_ISDIR(info.st_mode) and identity_of(info) in roots):
+                # The first walk resolved all links, so that this one was made in between.
                 if through_last and stat.S_ISLNK(info.st_mode):
                     raise _Moved
                 return Place(zone, names[start:], folder, (), info, trail.links)

@@ -189,6 +189,7 @@ class Sandbox(FileOperations):
                 raise _led_elsewhere(asked, expected, place)
             if rights:
                 rights.require(asked, place, access)
+            # A scan after commands must not remove protected names that a call made with consent.
             if access is Access.WRITE:
                 self.written.add(str(place.real))
             from forge_cli.sandbox.files.held import HeldFile

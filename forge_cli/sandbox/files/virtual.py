@@ -60,6 +60,7 @@ def parse_path(text: str, zones: Sequence[Zone], workspace: Path | None = None) 
         first = next((step for step in steps if step not in ("", ".")), None)
         if first is None:
             return ParsedPath(text, None, (), True)
+        # A zone wins over a host folder of the same name.
         if first in names:
             below = _climbed(text, steps, zones)
             if not below:

@@ -46,6 +46,7 @@ class _Repository(Struct, frozen=True):
         git = folder / _GIT
         try:
             tracked = frozenset(name for *_, name in staged_entries((git / _INDEX).read_bytes()))
+        # Without knowing the tracked files, ignoring one could hide a real change.
         except (OSError, StructError, ValueError, IndexError):
             return cls(folder, frozenset(), IgnoreLevel())
         try:

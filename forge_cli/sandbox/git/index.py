@@ -41,9 +41,11 @@ def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
         flags = struct.unpack_from(">H", data, at + _ENTRY + _OBJECT)[0]
         at += _ENTRY + _OBJECT + 2
         more = 0
+        # Version 3 has a second word of flags.
         if flags & _EXTENDED:
             more = struct.unpack_from(">H", data, at)[0]
             at += 2
+        # Version 4 stores only the difference from the previous name.
         if version == _WITHOUT_PADDING:
             removed, at = _number(data, at)
             end = data.index(b"\0", at)

@@ -46,6 +46,7 @@ class Bubblewrap(Struct, frozen=True):
             )
             for rule in reach.rules:
                 mounts.add(rule)
+            # bwrap fails if the working directory is missing from the new root.
             folder = os.path.realpath(cwd)
             filters = mounts.filter(sockets=reach.sockets)
             # A hidden working directory still exists for the command, but it is empty.
@@ -104,6 +105,7 @@ class _Mounts:
         program = seccomp_filter(unix_sockets=sockets)
         if program is None:
             return []
+        # bwrap reads the filter from a descriptor; memory leaves no file behind.
         descriptor = os.memfd_create("seccomp")
         self._keep(descriptor)
         os.pwrite(descriptor, program, 0)

@@ -212,6 +212,7 @@ class Confinement:
         known = self.names() if names is None else names
         wanted = set(self._wanted(readable, set(writable), known))
         for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
+            # A rule inside another one only counts if it changes something.
             around = next(
                 (reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None
             )
@@ -307,6 +308,7 @@ class Confinement:
 
         No mechanism protects a link. A ``weaker`` one allows everything in a writable folder.
         """
+        # A mount covers the target of a link, while the link itself can be replaced.
         links = [path for path in map(Path, self.loose) if path.is_symlink()]
         held = [*self.protected, *self._importable()] if weaker else []
         roots = self._writable()

@@ -216,6 +216,7 @@ def available_mechanisms() -> Iterator[Mechanism]:
 
     if program := shutil.which("bwrap", path=_absolute_path()):
         yield Bubblewrap(program)
+        # Without names, the root is a single mount, which works on more machines.
         yield Bubblewrap(program, shows_names=False)
     from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 

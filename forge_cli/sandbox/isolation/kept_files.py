@@ -36,6 +36,7 @@ class _Entry(Struct, frozen=True):
     def is_as(self, other: _Entry) -> bool:
         if stat.S_ISDIR(self.mode) and stat.S_ISDIR(other.mode):
             return True  # its contents are compared on their own
+        # Zeros stand for a file that was too new, so that they equal nothing.
         if self.stamp == other.stamp and any(self.stamp):
             return True
         return (

@@ -230,6 +230,7 @@ def _allow(ruleset: int, grant: PathGrant, handled: int) -> None:
 
 def _syscall(number: int, *arguments: int | bytes | None) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
+    # The C library has no functions for Landlock.
     found = libc.syscall(
         *(ctypes.c_long(each) if isinstance(each, int) else each for each in (number, *arguments))
     )

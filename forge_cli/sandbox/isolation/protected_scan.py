@@ -127,6 +127,7 @@ def open_exactly(place: Path) -> int:
         raise ToolError(
             f"nothing was started: {shown(path)} cannot be confined: {error.strerror}"
         ) from None
+    # O_NOFOLLOW only checks the last name, so that links on the way are found like this.
     if os.readlink(f"/proc/self/fd/{descriptor}") != path or stat.S_ISLNK(
         os.fstat(descriptor).st_mode
     ):

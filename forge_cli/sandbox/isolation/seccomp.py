@@ -136,6 +136,7 @@ def _program(
     for number in () if namespaces else found.attributes:
         yield from continue_unless(number, _refuse(errno.EOPNOTSUPP))
     if not namespaces:
+        # A new user namespace would give the process capabilities again.
         for number in found.namespaces:
             yield from _unless_any(number, FIRST_ARGUMENT, _NEW_NAMESPACES)
         yield from _unless_any(found.prlimit, FIRST_ARGUMENT, EVERY_BIT)

@@ -32,6 +32,8 @@ def find_shared(paths: Iterable[Path | str]) -> Iterator[Path]:
             left -= 1
             try:
                 if entry.is_dir(follow_symlinks=False):
+                    # Entering the objects of git would take long, and a changed object is useless
+                    # to an attacker.
                     if not _holds_objects(entry.path):
                         folders.append(entry.path)
                 elif _is_shared(entry.stat(follow_symlinks=False)):

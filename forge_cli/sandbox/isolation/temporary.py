@@ -126,6 +126,7 @@ def _merge_folder(name: str, upper: int, target: int, info: os.stat_result) -> N
     if inside is None:
         return
     try:
+        # An opaque folder replaces the original one with everything in it.
         if _is_opaque(inside) or not _is_folder(name, target):
             _remove_entry(name, target)
         with suppress(FileExistsError):

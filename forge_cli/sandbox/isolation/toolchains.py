@@ -68,6 +68,7 @@ def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, 
             ):
                 yield home, real
             yield from ((home, path) for path in _around(home, places))
+    # Python itself may be installed in a home that is not on PATH.
     own = set(map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))))
     for home in homes:
         yield from ((home, path) for path in _around(home, own))

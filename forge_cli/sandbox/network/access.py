@@ -154,6 +154,7 @@ class NetworkCheck:
             self._public([wanted.host])
         if self.rules.covers(wanted.host, wanted.port):
             return "rule"
+        # Parallel connections to one host must not ask several times.
         async with self._one_question:
             decision = self._answers.get(wanted)
             if decision is None:

@@ -101,6 +101,7 @@ class NetworkProxy(Struct, frozen=True):
         ours, theirs = socket.socketpair()
         proxy = CommandProxy(check, ours)
         start = [program, "-I", "-S", "-B", "-c", code, str(theirs.fileno()), str(PORT), *argv]
+        # The child has its own copy of this end after it has started.
         with theirs:
             try:
                 yield start, theirs.fileno(), proxy
@@ -138,6 +139,7 @@ class CommandProxy:
     def close(self) -> None:
         """Close the control socket if the port was never received."""
         if self._control.fileno() >= 0:
+            # A task that waits for the socket would otherwise wait for ever.
             anyio.notify_closing(self._control)
             self._control.close()
 
@@ -155,7 +157,7 @@ class CommandProxy:
     async def _listener(self) -> SocketListener | None:
         """Receive the listening socket from the command's network.
 
-        None if the command ended before.
+        Return None if the command ended before.
         """
         try:
             await anyio.wait_readable(self._control)

@@ -74,6 +74,7 @@ def read_host(text: str) -> str:
     labels = name.split(".")
     if len(name) > NAME_MAX or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError(f"{shown(text)} is not a valid host name")
+    # Only a name that ends in a number can be an address in disguise.
     if not _NUMBER.fullmatch(labels[-1]):
         return name
     try:

@@ -226,6 +226,7 @@ def _best(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None
             places[text].append(at)
     votes: Counter[int] = Counter()
     for offset, text in enumerate(wanted):
+        # Each common line votes for the place where the hunk would begin.
         votes.update(at - offset for at in places.get(_folded(text), ())[:_MAX_COMPARED])
     if votes:
         return min(votes, key=lambda index: (-votes[index], index))

@@ -282,6 +282,7 @@ def apply_plan(changes: Sequence[Change], sandbox: FileOperations) -> None:
         lost = _undo(done, folders, attributes, worker_sandbox(sandbox))
         if not isinstance(error, ToolError | OSError):
             raise
+        # A stale plan can be made again, unless files could not be restored.
         kind = Stale if isinstance(error, Stale) and not lost else ToolError
         raise kind(f"{error}; {_state(lost)}") from error
 

@@ -276,6 +276,7 @@ def start_child(
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
+        # The child inherits limit and mark, so that it has both before it runs anything.
         with limits.of_files(), mark_children(mark):
             begin = partial(
                 _start,

@@ -38,6 +38,7 @@ class ControlGroup:
             self._set("pids.max", _THREADS * (limits.processes + self._keepers))
         if limits.memory is not None:
             self._set("memory.max", limits.memory)
+            # The kernel then ends the whole command instead of a random process.
             self._set("memory.oom.group", 1)
             with suppress(OSError):
                 self._set("memory.swap.max", 0)

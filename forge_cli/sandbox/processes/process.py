@@ -69,6 +69,7 @@ class ChildProcesses:
 
     async def aclose(self) -> None:
         """Stop all commands; no more can be started."""
+        # A task that is being cancelled may still try to start a command.
         self._at_most = 0
         if self._children or self._background:
             await self._stop_all()

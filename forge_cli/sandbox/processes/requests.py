@@ -101,6 +101,7 @@ class RequestPipes:
 def send_request(folder: Path, request: JsonObject) -> JsonObject:
     """Send a request from inside a command, and wait for the answer."""
     asked = {**request, "id": uuid4().hex}
+    # The first line break ends what a killed writer has left in the pipe.
     data = b"\n%b\n" % json.dumps(asked).encode()
     if len(data) > MAX_REQUEST:
         raise ForgeError(f"the request has {len(data)} bytes; the limit is {MAX_REQUEST}")
@@ -108,6 +109,7 @@ def send_request(folder: Path, request: JsonObject) -> JsonObject:
         try:
             requests = _open(folder / _REQUESTS, os.O_WRONLY, opened)
             answers = _open(folder / _ANSWERS, os.O_RDONLY, opened)
+            # Several processes of a command may ask at once, and answers share one pipe.
             fcntl.flock(requests, fcntl.LOCK_EX)
             while data:
                 data = data[os.write(requests, data) :]

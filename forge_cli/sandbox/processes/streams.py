@@ -202,6 +202,7 @@ class Input:
         if self._descriptor is not None:
             descriptor = self._descriptor
             self._descriptor = None
+            # A task that waits to write must not wait for a closed descriptor.
             anyio.notify_closing(descriptor)
             os.close(descriptor)
 

@@ -152,7 +152,7 @@ class ProcessTree:
     def pids(self) -> Iterator[int]:
         """Yield every process except those that keep the namespaces.
 
-        Cheap enough to be repeated.
+        This is cheap enough to be repeated.
         """
         around = [self._first]
         if self.contained:
@@ -270,6 +270,7 @@ def _unmark_children_of_other_threads(mark: int, own: tuple[int, int]) -> None:
 
     Our own orphans become children of the first thread.
     """
+    # With one thread, nothing else can have started a process.
     if threading.active_count() == 1:
         return
     with suppress(OSError):

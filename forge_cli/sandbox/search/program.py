@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+# Opening a pipe or a terminal must not block, and links are not followed.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _PIECE = 1 << 16
 

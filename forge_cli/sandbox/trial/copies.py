@@ -170,11 +170,13 @@ class Copies:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for zone in self.zones:
             self._make_folders(zone)
+        # If a zone is replaced meanwhile, its changes must not be applied to the new folder.
         roots = {str(zone): zone.stat().st_ino for zone in self.zones}
         (self.folder / _START).write_bytes(marshal.dumps(roots))
         with replace(self.wrap, place=self._on_copy)(argv, cwd) as command:
             opens: list[str] = []
             end = list(command.argv).index("--")
+            # Descriptors of mounts exist only after the overlays, so that numbers stand for paths.
             inner: list[str | int] = list(command.argv)
             for at, item in enumerate(command.argv[:end]):
                 if item.startswith(LATE):
@@ -454,10 +456,7 @@ def _remove(top: str, left: list[str]) -> None:
 
 @cache
 def overlay_problem(home: Path) -> str | None:
-    """Why nothing in this home is mounted by an overlay, as what commands write is.
-
-    None where that just worked.
-    """
+    """Return why this home cannot hold an overlay; None if a test just worked."""
     if sys.platform != "linux":
         return "only Linux has overlays"
     around = home if os.access(home, os.W_OK | os.X_OK) else None

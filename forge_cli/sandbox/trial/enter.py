@@ -244,6 +244,7 @@ def main(
     watching: Callable[[dict[str, Any]], Watch] | None,
 ) -> int:
     """Run the plan; with ``destinations``, in an empty network that records what is wanted."""
+    # Orphans of the command become children here, so that their end can be awaited.
     _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -251,6 +252,7 @@ def main(
             enter_namespaces(network=destinations is None)
         # New namespaces reset this.
         _prctl(_PR_SET_PDEATHSIG, _Long(signal.SIGKILL), 0, 0, 0)
+        # Outer zones come first: an inner overlay is mounted over the outer one.
         for places in plan["overlays"]:
             mount_overlay(*places)
         if destinations:

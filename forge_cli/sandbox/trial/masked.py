@@ -238,6 +238,7 @@ class SecretScan:
                     found.append(entry.path)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
+        # A folder that changed just now may change again without a new time.
         if begun - stamp[2] > _SETTLED:
             self._known[path] = (stamp, folders, found)
         return folders, found

@@ -112,6 +112,7 @@ class ReadingRuns:
             raise NotTried(str(error)) from None
         except OSError as error:
             raise NotTried(f"secrets cannot be masked: {error.strerror}") from None
+        # Making the masks takes longer than most commands that only read.
         self._known = stamps or (), masks, folder
         return masks
 

@@ -246,6 +246,7 @@ class Watch:
         if arguments[0] & 0xFFFFFFFF in _INTERNET:
             self._internet.add(_program(pid))
             return errno.ENETUNREACH  # even if its namespace has the network
+        # The closed other end makes every use of the socket fail.
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         other.close()
         if arguments[1] & _NONBLOCK:
@@ -287,6 +288,7 @@ class Watch:
 
     def _reach(self, number: int, pid: int, descriptor: int, place: int, length: int) -> int | None:
         address = _read(pid, place, min(length & 0xFFFFFFFF, _MAX_ADDRESS))
+        # After a kill, the process ID could belong to another process.
         if not self._is_there(number):
             return None
         family = _family(address)

@@ -1,1 +1,1 @@
-"""Zones: the folders that a worker may use, as declared and as they lie on disk."""
+"""Zones: the folders that a worker may use, as declared and as resolved on disk."""
