@@ -160,14 +160,14 @@ CASES: dict[str, Callable[[Project, int], int]] = {
 @pytest.mark.parametrize(
     ("case", "number"), [("run", 5), ("fork", MOST), ("answer", 3), ("resume", 4)]
 )
-def test_a_few_system_calls(asking: Project, case: str, number: int) -> None:
+def test_few_system_calls(asking: Project, case: str, number: int) -> None:
     start_afresh(asking)
     CASES[case](asking, number)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_every_system_call(asking: Project, case: str) -> None:
+def test_filter_handles_every_system_call(asking: Project, case: str) -> None:
     for number in range(1, MOST):
         start_afresh(asking)
         if CASES[case](asking, number) < number:

@@ -79,7 +79,7 @@ def is_cache(path: str) -> bool:
 RUN = ("run", "worker.yaml", "-p", "--on-ask", "park")
 
 
-def test_what_a_session_has_kept_is_on_the_disk(keeper: Project) -> None:
+def test_originals_of_a_session_are_on_disk(keeper: Project) -> None:
     failures = lost(keeper, 10, *RUN, "go")
     rows = json.loads(keeper.forge("approvals", "list", "--json").stdout)
     failures += lost(
@@ -108,7 +108,7 @@ def test_files_that_were_asked_for_are_on_the_disk(keeper: Project, before: str)
 
 
 @pytest.mark.long
-def test_what_a_command_has_kept_is_on_the_disk(keeper: Project) -> None:
+def test_originals_of_a_command_are_on_disk(keeper: Project) -> None:
     failures = lost(keeper, 0, "keys", "set", "ANTHROPIC_API_KEY", stdin="secret\n")
     failures += lost(keeper, 0, "trust", ".")
     assert keeper.forge(*RUN, "go").returncode == 10

@@ -169,13 +169,13 @@ def moments(count: int, seed: int) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("case", "number"), [("run", 3), ("fork", 4), ("undo", 12), *moments(1, seed=12)]
 )
-def test_a_few_system_calls(busy: Project, case: str, number: int) -> None:
+def test_few_system_calls(busy: Project, case: str, number: int) -> None:
     CASES[case](busy, number)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_every_system_call(busy: Project, case: str) -> None:
+def test_filter_handles_every_system_call(busy: Project, case: str) -> None:
     for number in range(1, MOST):
         shutil.rmtree(busy.home / "sessions", ignore_errors=True)
         busy.write("left", "")

@@ -174,7 +174,7 @@ def nothing_is_left(builder: Project) -> None:
 
 
 @pytest.mark.parametrize(("case", "number"), [("command", 30), ("undo", 20), ("redo", 25)])
-def test_a_few_kills(builder: Project, case: str, number: int) -> None:
+def test_few_kills(builder: Project, case: str, number: int) -> None:
     CASES[case](builder, number)
     nothing_is_left(builder)
 
@@ -191,7 +191,7 @@ def test_many_kills(builder: Project, case: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("step", "then"), [("redo", "undo"), ("redo", "redo"), ("undo", "undo")])
-def test_a_move_is_killed_between_its_two_steps(builder: Project, step: str, then: str) -> None:
+def test_move_is_killed_between_its_two_steps(builder: Project, step: str, then: str) -> None:
     assert survive_moving_back(builder, BETWEEN[step], step, then)
     nothing_is_left(builder)
 

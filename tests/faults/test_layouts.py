@@ -33,7 +33,7 @@ def test_commands_are_applied_and_undone(layout: str) -> None:
     passes(layout, *FEW, timeout=110)
 
 
-def test_a_few_power_cuts() -> None:
+def test_few_power_cuts() -> None:
     passes("two", "tests/faults/test_power_layouts.py", timeout=110)
 
 

@@ -415,13 +415,13 @@ def rows(names: set[str]) -> list[Any]:
 @pytest.mark.few(5)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", rows(set(ROWS)))
-def test_a_fault(project: Project, request: pytest.FixtureRequest, name: str, way: str) -> None:
+def test_fault(project: Project, request: pytest.FixtureRequest, name: str, way: str) -> None:
     survive(project, way, ROWS[name], context(ROWS[name], request))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_listens(project: Project, way: str) -> None:
+def test_destination_without_a_listener_is_reported(project: Project, way: str) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         place = f"http://127.0.0.1:{held.getsockname()[1]}"

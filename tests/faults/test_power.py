@@ -83,7 +83,7 @@ def cut(disk: Path, at: int) -> Path:
 
 
 @pytest.mark.parametrize("number", range(CUTS))
-def test_a_power_cut_loses_no_approval_and_at_most_one_result(disk: Path, number: int) -> None:
+def test_power_cut_loses_no_approval_and_at_most_one_result(disk: Path, number: int) -> None:
     with mounted(cut(disk, 1 + number * 9), disk.with_name("after")) as after:
         (path,) = (after / "home/sessions").glob("*.jsonl")
         log = read_session(path)
@@ -112,7 +112,7 @@ def test_a_power_cut_loses_no_approval_and_at_most_one_result(disk: Path, number
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_power_cut_leaves_what_undo_restores(disk: Path, number: int) -> None:
+def test_power_cut_leaves_what_undo_restores(disk: Path, number: int) -> None:
     (disk / "work").mkdir()
     for turn in range(TURNS):
         (disk / f"work/f{turn}.txt").write_text("old")

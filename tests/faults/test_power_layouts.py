@@ -205,7 +205,7 @@ def cut_at(builder: Project, case: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_few_power_cuts(builder: Project, case: str) -> None:
+def test_few_power_cuts(builder: Project, case: str) -> None:
     cut_at(builder, case, 3)
 
 

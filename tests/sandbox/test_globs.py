@@ -69,14 +69,14 @@ MEANINGLESS = [
 ]
 
 
-def test_what_a_glob_matches() -> None:
+def test_glob_matches_the_expected_paths() -> None:
     rows = [(glob, path, True) for glob, paths in MATCHING for path in paths.split(" ")]
     rows += [(glob, path, False) for glob, paths in DIFFERENT for path in paths.split(" ")]
     failures = [row for row in rows if Include.parse(row[0]).takes(row[1].encode()) is not row[2]]
     assert failures == []
 
 
-def test_what_means_nothing() -> None:
+def test_meaningless_globs_are_refused() -> None:
     failures = []
     for glob in MEANINGLESS:
         with suppress(ToolError):
@@ -97,7 +97,7 @@ def test_globs_that_nearly_match_in_many_ways() -> None:
         assert not Include.parse(glob).takes(path.encode())
 
 
-def test_the_most_alternatives() -> None:
+def test_most_alternatives() -> None:
     assert 2**6 <= BRACES_MAX < 2**7
     assert Include.parse("{a,b}" * 6).takes(b"abbaba")
 

@@ -223,7 +223,7 @@ def stream(pieces: list[str]) -> list[str]:
 
 
 @each_row("line", lines(SECRETS))
-def test_the_value_behind_a_name_that_says_secret_is_taken_out_and_nothing_else(line: str) -> None:
+def test_value_behind_a_name_that_says_secret_is_taken_out_and_nothing_else(line: str) -> None:
     expected = re.escape(MARKED.sub("\0", line)).replace("\0", r"\[redacted:[a-z-]+\]")
     for before, after in AROUND:
         text = before + MARKED.sub(r"\1", line) + after
@@ -234,7 +234,7 @@ def test_the_value_behind_a_name_that_says_secret_is_taken_out_and_nothing_else(
 
 
 @each_row("line", lines(EVERYDAY))
-def test_everyday_words_stay(line: str) -> None:
+def test_everyday_words_are_not_redacted(line: str) -> None:
     for before, after in AROUND:
         text = before + line + after
         assert REDACTOR.redact(text) == text
@@ -242,7 +242,7 @@ def test_everyday_words_stay(line: str) -> None:
 
 
 @each_row("line", lines(SECRETS))
-def test_no_letter_of_a_value_is_told_before_it_is_over(line: str) -> None:
+def test_streamed_values_wait_until_they_are_complete(line: str) -> None:
     secret = MARKED.findall(line)[0]
     text = MARKED.sub(r"\1", line) + "\n and so on"
     told = stream(list(text))
@@ -332,7 +332,7 @@ def test_however_a_text_is_split_the_same_is_told(text: str, data: st.DataObject
 
 
 @given(texts)
-def test_what_was_redacted_once_stays(text: str) -> None:
+def test_redacting_twice_changes_nothing(text: str) -> None:
     told = REDACTOR.redact(text)
     assert re.sub(r"\[redacted:[a-z-]+\]", "", REDACTOR.redact(told)) == re.sub(
         r"\[redacted:[a-z-]+\]", "", told
@@ -369,7 +369,7 @@ def test_what_was_redacted_once_stays(text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("end", ["", " "])
-def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
+def test_reading_takes_linear_time(piece: str, end: str) -> None:
     text = "password: '" * (piece == "\\") + piece * (30_000 // len(piece)) + end
     began = process_time()
     told = REDACTOR.redact(text)
@@ -378,7 +378,7 @@ def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
     assert process_time() - began < 5
 
 
-def test_no_secret_of_a_file_that_was_read_is_in_the_log(project: Project) -> None:
+def test_log_has_no_secrets_of_files_that_were_read(project: Project) -> None:
     content = "\n".join(MARKED.sub(r"\1", line) for line in lines(SECRETS))
     project.write("notes.txt", content)
     project.write(

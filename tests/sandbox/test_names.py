@@ -48,12 +48,12 @@ def test_case_is_seen_but_not_by_every_file_system() -> None:
     assert folded(".GIT") == folded(".g\u200cit") == ".git"
 
 
-def test_some_file_systems_do_not_see_what_a_name_ends_with() -> None:
+def test_trailing_dots_and_spaces_are_folded() -> None:
     assert lookalike_key(".git.") != lookalike_key(".git ") != lookalike_key(".git")
     assert folded(".git.") == folded(".Git . ") == ".git"
 
 
-def test_a_long_name_is_cut_in_the_middle() -> None:
+def test_long_name_is_cut_in_the_middle() -> None:
     text = shown("a" * 150 + "b" * 150)
     assert re.fullmatch(r"'a{90,} \.\.\. b{90,}'", text)
     assert len(text) <= 202

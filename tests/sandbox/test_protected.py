@@ -10,13 +10,13 @@ from forge_cli.sandbox.protected import TABLE, is_protected, is_secret, protecte
 DOCS = Path(__file__).parents[2] / "docs/approvals.md"
 
 
-def test_the_documentation_has_the_same_table() -> None:
+def test_documentation_has_the_same_table() -> None:
     rows = [f"- **{row.why}**: {', '.join(f'`{name}`' for name in row.names)}" for row in TABLE]
     text = " ".join(DOCS.read_text().split())
     assert [row for row in rows if f"{row} -" not in text and f"{row} Also" not in text] == []
 
 
-def test_every_name_is_found_with_its_reason() -> None:
+def test_protected_names_have_reasons() -> None:
     failures = []
     for row in TABLE:
         for name in row.names:
@@ -33,7 +33,7 @@ def test_every_name_is_found_with_its_reason() -> None:
     assert failures == []
 
 
-def test_a_name_in_a_folder_counts_only_there() -> None:
+def test_name_in_a_folder_counts_only_there() -> None:
     assert protected_among(["a", ".github", "workflows", "x.yml"]) == (
         ".github/workflows",
         "a CI service runs it",
@@ -53,8 +53,8 @@ def test_a_name_in_a_folder_counts_only_there() -> None:
     assert not is_protected("workflows")
 
 
-def test_a_name_in_two_folders_counts_only_there() -> None:
-    why = "other version control runs what it names"
+def test_name_in_two_folders_counts_only_there() -> None:
+    why = "other version control systems run what it names"
     assert protected_among(["a", ".jj", "repo", "config.toml"]) == (".jj/repo/config.toml", why)
     assert protected_among([".JJ", "Repo", "Config.toml"]) == (".JJ/Repo/Config.toml", why)
     assert protected_among(["repo", "config.toml"]) is None
@@ -125,7 +125,7 @@ def test_sources_that_people_edit_all_day_do_not_ask(name: str) -> None:
         ".pnpmfile.cjs",
     ],
 )
-def test_other_spellings_of_a_name_that_programs_read_are_protected(name: str) -> None:
+def test_alternative_spellings_of_names_are_protected(name: str) -> None:
     assert is_protected(name)
 
 

@@ -206,7 +206,7 @@ noise = st.text(string.ascii_letters + string.digits + " \n\\_-.:/@=%+~é", max_
 
 
 @each_row(("name", "lead", "secret", "close"), CASES)
-def test_the_usual_kinds_of_keys_are_known_by_their_shape(
+def test_usual_kinds_of_keys_are_known_by_their_shape(
     name: str, lead: str, secret: str, close: str
 ) -> None:
     for before, after in [
@@ -242,7 +242,7 @@ def test_the_usual_kinds_of_keys_are_known_by_their_shape(
         "%41%42%43 100 % of \\\\server\\share, C:\\new\\temp\\u0041, a\\\n b+c %zz %",
     ],
 )
-def test_what_only_resembles_a_key_stays(text: str) -> None:
+def test_values_that_only_resemble_keys_stay(text: str) -> None:
     assert REDACTOR.redact(text) == text
     assert "".join(stream(list(text))) == text
 
@@ -289,7 +289,7 @@ def test_names_that_do_not(name: str) -> None:
 
 
 @each_row(("how", "text"), SPELLINGS.items())
-def test_a_known_secret_is_found_however_it_is_spelled(how: str, text: str) -> None:
+def test_known_secret_is_found_however_it_is_spelled(how: str, text: str) -> None:
     for before, after in [
         ("", ""),
         ("it is: ", " or so"),
@@ -312,12 +312,12 @@ def test_letter_by_letter_a_spelling_is_not_told_before_it_is_over(how: str, tex
     assert SPELLED.redact(text).startswith(early)
 
 
-def test_a_password_that_an_address_spells_in_its_own_way_is_found_as_it_is() -> None:
+def test_password_that_an_address_spells_in_its_own_way_is_found_as_it_is() -> None:
     redactor = Redactor({"HTTPS_PROXY": "http://me:Tr0ub%40dor%263@proxy:8080"})
     assert redactor.redact("it said: Tr0ub@dor&3!") == "it said: [redacted:HTTPS_PROXY]!"
 
 
-def test_what_goes_on_after_a_shape_is_part_of_the_secret() -> None:
+def test_text_that_continues_a_shape_is_part_of_the_secret() -> None:
     text = f"Authorization: Bearer {LONG[:40]}\n{LONG[40:]} is it"
     told = SPELLED.redact(text)
     assert told == "Authorization: Bearer [redacted:bearer][redacted:LONG_KEY] is it"
@@ -358,7 +358,7 @@ def test_however_a_spelling_is_split_the_same_is_told(text: str, data: st.DataOb
     assert "".join(stream(pieces, SPELLED)) == SPELLED.redact(text)
 
 
-def test_a_key_in_the_place_of_a_user_goes_as_well() -> None:
+def test_key_in_the_place_of_a_user_goes_as_well() -> None:
     key = f"ghp_{ABC[:36]}"
     told = REDACTOR.redact(f"git clone https://{key}:x-oauth-basic@github.com/a/b")
     assert told == "git clone https://[redacted:github]:[redacted:url-password]@github.com/a/b"
@@ -410,7 +410,7 @@ def test_data_is_redacted_in_keys_and_values_alike() -> None:
     assert REDACTOR.redact(data) == {"x": [redacted, 1, None, True], redacted: 2, "clean": clean}
 
 
-def test_in_a_large_text_the_same_secrets_are_found() -> None:
+def test_large_text_has_the_same_secrets_found() -> None:
     draw = random.Random(1)
     starts = [shape.anchor for shape in SHAPES]
     words = draw.choices(
@@ -443,7 +443,7 @@ def test_letter_by_letter_no_part_of_a_secret_is_told_before_it_is_over(secret: 
 CLOSINGS = tuple(close for _, _, _, close in CASES if close)
 
 
-def test_no_more_is_held_back_than_may_become_a_secret() -> None:
+def test_streams_hold_back_only_possible_secrets() -> None:
     """The last letter of a piece may begin one."""
     told = stream(
         [
@@ -516,7 +516,7 @@ def test_no_more_is_held_back_than_may_become_a_secret() -> None:
     ],
 )
 @pytest.mark.parametrize("end", ["", " "])
-def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
+def test_reading_takes_linear_time(piece: str, end: str) -> None:
     text = "://me:" * piece.startswith("a:") + piece * (30_000 // len(piece)) + end
     began = process_time()
     told = REDACTOR.redact(text)

@@ -98,7 +98,7 @@ async def test_writable_zones_are_all_that_can_be_written(place: Path, level: st
 
 
 @pytest.mark.needs("bwrap")
-async def test_without_a_word_it_is_confined_and_the_default_zone_is_writable(place: Path) -> None:
+async def test_default_worker_is_confined_with_a_writable_zone(place: Path) -> None:
     done = await run(place, "zones:", TOUCH)
     assert done.stdout == "scratch/a\nsrc/a\na\n"
 
@@ -148,7 +148,7 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
 
 
 @pytest.mark.needs("bwrap")
-async def test_a_protected_name_that_somebody_else_made_meanwhile_stays(place: Path) -> None:
+async def test_protected_name_that_somebody_else_made_meanwhile_stays(place: Path) -> None:
     project, own = place / "project", sandbox(place, "isolation: auto")
     made, _ = processes(place, own)
     async with made.children:
@@ -198,7 +198,7 @@ async def test_parts_of_the_home_are_read_where_they_are_named(place: Path) -> N
         ("isolation: required\nnetwork: true", True),
     ],
 )
-async def test_the_network_follows_the_level_unless_something_is_said(
+async def test_network_follows_the_level_unless_something_is_said(
     place: Path, text: str, shared: bool
 ) -> None:
     done = await run(place, text, "readlink /proc/self/ns/net")
@@ -237,7 +237,7 @@ OPENED = {
 @pytest.mark.few(2)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("line", OPENED.values(), ids=OPENED)
-async def test_of_an_opened_folder_hooks_and_settings_stay(
+async def test_opened_folder_keeps_hooks_and_settings(
     place: Path, repository: Path, line: str
 ) -> None:
     before = contents(repository)
@@ -252,7 +252,7 @@ async def test_of_an_opened_folder_hooks_and_settings_stay(
 
 
 @pytest.mark.needs("bwrap")
-async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) -> None:
+async def test_unopened_folder_stays_unchanged(place: Path, repository: Path) -> None:
     (place / "project/src/.forge").mkdir()
     for zones, opened in [
         ("zones:", []),
@@ -265,7 +265,7 @@ async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) 
 
 
 @pytest.mark.needs("bwrap")
-async def test_a_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path) -> None:
+async def test_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path) -> None:
     (place / "project/src/.git/objects").mkdir(parents=True)
     zones = "zones: [{name: all, path: ., mode: rw}, {name: src, path: ./src}]"
     await run(place, zones, "touch src/.git/x", writable=[place / "project/src/.git"])
@@ -273,7 +273,7 @@ async def test_a_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path
 
 
 @pytest.mark.needs("bwrap")
-async def test_the_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
+async def test_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
     folder = place / "project/src/.git"
     folder.mkdir(parents=True)
     (folder / "config").write_text("old")
@@ -283,7 +283,7 @@ async def test_the_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
 
 
 @pytest.mark.needs("bwrap")
-async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, repository: Path) -> None:
+async def test_link_to_hooks_leads_afterwards_where_it_did(place: Path, repository: Path) -> None:
     shutil.move(repository / "hooks", place / "hooks")
     (repository / "hooks").symlink_to(place / "hooks")
     line = "rm .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit"
@@ -292,7 +292,7 @@ async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, reposi
 
 
 @pytest.mark.needs("bwrap")
-async def test_what_is_hidden_can_be_shown_to_one_command(place: Path) -> None:
+async def test_hidden_path_can_be_shown_to_one_command(place: Path) -> None:
     assert (await run(place, "isolation: auto", "cat ~/.ssh/id")).stdout == ""
     assert (
         await run(place, "isolation: auto", "cat ~/.ssh/id", readable=[place / ".ssh"])
@@ -320,7 +320,7 @@ def test_auto_says_what_is_missing_to_the_first_toolset_that_asks(place: Path) -
     )
 
 
-def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
+def test_confinement_is_reported_once(place: Path, only: Mechanism) -> None:
     lines: list[tuple[str, str]] = []
     wanted = sandbox(place, "isolation: auto")
     for _ in range(2):
@@ -337,13 +337,13 @@ def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
     assert lines == [weaker if only.weakness else ("debug", "commands: confined (bwrap)")]
 
 
-def test_a_list_of_names_needs_a_network_of_its_own(place: Path, only: Mechanism) -> None:
+def test_list_of_names_needs_a_network_of_its_own(place: Path, only: Mechanism) -> None:
     made, _ = processes(place, sandbox(place, "network: [api.example.org]"))
     with pytest.raises(WorkerError, match="lists names") if only.weakness else nullcontext():
         made.check()
 
 
-async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protected_names(
+async def test_weaker_mechanism_holds_zones_and_the_home_and_reports_protected_names(
     place: Path, only: Mechanism
 ) -> None:
     made, said = processes(place, sandbox(place, f"isolation: auto\nnetwork: false\n{ZONES}"))
@@ -385,7 +385,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("how", WRITES)
-async def test_no_command_changes_what_forge_loads_whatever_confines_it(
+async def test_loaded_files_are_not_changed_by_any_confined_command(
     place: Path, only: Mechanism, how: str
 ) -> None:
     project = place / "project"
@@ -440,7 +440,7 @@ BY_OTHER_NAME = {
 @pytest.mark.few(3)
 @pytest.mark.parametrize("how", BY_OTHER_NAME)
 @pytest.mark.parametrize("name", SHARED)
-async def test_no_command_changes_a_protected_file_by_another_name_of_it(
+async def test_protected_files_are_not_changed_through_hard_links(
     place: Path, only: Mechanism, name: str, how: str
 ) -> None:
     project = place / "project"
@@ -467,7 +467,7 @@ async def test_no_command_changes_a_protected_file_by_another_name_of_it(
     assert (again.appeared, (project / "free").exists()) == ((), True)
 
 
-async def test_a_file_that_is_shared_and_left_alone_stays_as_it_is(
+async def test_file_that_is_shared_and_left_alone_stays_as_it_is(
     place: Path, only: Mechanism
 ) -> None:
     hook = place / "project/.git/hooks/pre-commit"
@@ -483,7 +483,7 @@ async def test_a_file_that_is_shared_and_left_alone_stays_as_it_is(
     assert hook.stat().st_ino == (place / "project/fourth").stat().st_ino
 
 
-async def test_what_a_person_allowed_while_a_command_ran_is_not_put_back(
+async def test_file_written_with_consent_during_a_command_stays(
     place: Path, only: Mechanism
 ) -> None:
     project = place / "project"
@@ -541,7 +541,7 @@ OBEYED = (
 )
 
 
-async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(
+async def test_protected_names_that_a_command_makes_are_set_aside(
     place: Path, only: Mechanism
 ) -> None:
     project = place / "project"
@@ -557,9 +557,7 @@ async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(
     assert (project / ".github/other").is_dir()
 
 
-async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(
-    place: Path, only: Mechanism
-) -> None:
+async def test_protected_names_cannot_be_changed_or_moved(place: Path, only: Mechanism) -> None:
     project = place / "project"
     for name in OBEYED:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -606,7 +604,7 @@ WAYS_HOME = (
 )
 
 
-async def test_both_homes_are_hidden(
+async def test_homes_of_variable_and_account_are_hidden(
     place: Path, only: Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, other = place / "project/home", place / "other"
@@ -642,7 +640,7 @@ MOVED = (
 
 
 @pytest.mark.needs("bwrap")
-async def test_a_protected_name_that_was_moved_away_and_made_anew_is_put_aside(place: Path) -> None:
+async def test_protected_name_that_was_moved_away_and_made_anew_is_put_aside(place: Path) -> None:
     project, failures = place / "project", []
     for name, moved in MOVED:
         shutil.rmtree(project)

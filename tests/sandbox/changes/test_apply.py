@@ -158,7 +158,7 @@ def test_killed_at_every_call(zone: Path, changes: ChangeSet, kept_path: Path) -
     assert kill_everywhere(zone, changes, kept_path, step=1) > 200
 
 
-def test_a_change_of_somebody_else_stops_all(zone: Path, changes: ChangeSet) -> None:
+def test_change_of_somebody_else_stops_all(zone: Path, changes: ChangeSet) -> None:
     for spoil in (
         lambda: (zone / "changed").write_text("newer"),
         lambda: (zone / "made").write_text("newer"),
@@ -172,7 +172,7 @@ def test_a_change_of_somebody_else_stops_all(zone: Path, changes: ChangeSet) -> 
         assert tree(zone) == before
 
 
-def test_a_step_that_fails_takes_the_others_back(
+def test_step_that_fails_takes_the_others_back(
     zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(zone)
@@ -199,7 +199,7 @@ def lies_in(folder: Path, descriptor: int) -> bool:
     return Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(folder)
 
 
-def test_a_full_disk_is_met_before_anything_is_deleted(
+def test_full_disk_is_met_before_anything_is_deleted(
     zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(zone)
@@ -246,7 +246,7 @@ def test_a_full_disk_is_met_before_anything_is_deleted(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
+def test_failed_rollback_is_completed_by_the_next_start(
     zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch, kept_path: Path, number: int
 ) -> None:
     shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
@@ -282,7 +282,7 @@ def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
     assert not begun.folder.exists()
 
 
-def test_what_is_taken_back_after_the_next_start_is_told_as_such(
+def test_rollback_after_a_restart_is_reported(
     zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch, kept_path: Path
 ) -> None:
     shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
@@ -300,7 +300,7 @@ def test_what_is_taken_back_after_the_next_start_is_told_as_such(
     assert (tree(zone), left_behind(zone)) == (before, [])
 
 
-def test_what_somebody_else_put_there_does_not_stop_the_rest_from_being_taken_back(
+def test_foreign_files_do_not_stop_a_rollback(
     zone: Path, changes: ChangeSet, kept_path: Path
 ) -> None:
     shutil.copytree(zone, zone.with_name("kept"), symlinks=True)

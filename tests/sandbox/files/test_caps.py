@@ -45,7 +45,7 @@ def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
 @given(
     above=zone_lists(), root=st.sampled_from(ROOTS), mode=modes, write=approvals, delete=approvals
 )
-def test_nothing_gets_wider(
+def test_child_zone_is_never_wider_than_its_parent(
     above, root: Path, mode: ZoneMode, write: Approval, delete: Approval
 ) -> None:
     wanted = Zone("mine", root, mode, ZoneApproval(write, delete))
@@ -71,7 +71,7 @@ def test_capping_twice_changes_nothing_more(above: list[Zone]) -> None:
         assert cap_zone(once, above) == once
 
 
-def test_a_zone_outside_says_where_the_caller_may_go() -> None:
+def test_zone_outside_says_where_the_caller_may_go() -> None:
     with pytest.raises(WorkerError) as caught:
         cap_zone(Zone("mine", Path("/q")), [Zone("theirs", Path("/p"))])
     assert "zone 'mine': '/q' is outside the zones of the parent worker" in str(caught.value)
@@ -80,7 +80,7 @@ def test_a_zone_outside_says_where_the_caller_may_go() -> None:
         cap_zone(Zone("mine", Path("/q")), [])
 
 
-def test_a_name_that_only_begins_alike_is_outside() -> None:
+def test_name_that_only_begins_alike_is_outside() -> None:
     with pytest.raises(WorkerError):
         cap_zone(Zone("mine", Path("/p/ab")), [Zone("theirs", Path("/p/a"))])
 
@@ -98,7 +98,7 @@ def test_isolation_is_the_stricter_of_both(wanted: IsolationLevel, above: Isolat
             assert found.network == (own and theirs)
 
 
-def test_a_file_has_a_name_in_each_sandbox(tmp_path: Path) -> None:
+def test_file_has_a_name_in_each_sandbox(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     outer = Sandbox([Zone("all", tmp_path), Zone("deep", tmp_path / "a/b")])
     inner = Sandbox([Zone("mine", tmp_path / "a")])
@@ -110,7 +110,7 @@ def test_a_file_has_a_name_in_each_sandbox(tmp_path: Path) -> None:
     assert name_in(outer, tmp_path) == "/all"
 
 
-def test_a_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
+def test_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "in/link").symlink_to(tmp_path / "out")
@@ -128,7 +128,7 @@ def test_a_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
         ({"approval": {"write": "preApproved"}, "mode": "ro"}, False),
     ],
 )
-def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool) -> None:
+def test_writing_without_asking_is_recognized(tmp_path: Path, zone: dict, silent: bool) -> None:
     file = tmp_path / "helper.yaml"
     file.touch()
     sandbox = Sandbox([Zone("all", tmp_path, **{"mode": ZoneMode.RW, **zone})])
@@ -138,7 +138,7 @@ def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool)
     assert can_write_silently(sandbox, Path("/elsewhere/worker.yaml")) is False
 
 
-def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
+def test_child_reads_of_the_home_what_its_parent_reads_too() -> None:
     config, inner, other = (
         Path("/home/me/.config"),
         Path("/home/me/.config/tool"),
@@ -149,7 +149,7 @@ def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
     assert cap_isolation(wanted, Isolation(IsolationLevel.OFF)).read == (inner, other)
 
 
-def test_a_child_has_the_stricter_limits() -> None:
+def test_child_has_the_stricter_limits() -> None:
     wanted = Isolation(stated_limits=ProcessLimits(processes=10, memory=100))
     above = Isolation(stated_limits=ProcessLimits(20, 50, 7))
     assert cap_isolation(wanted, above).limits == ProcessLimits(10, 50, 7)

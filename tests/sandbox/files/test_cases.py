@@ -144,7 +144,7 @@ def test_case(case: Case, tmp_path: Path) -> None:
     assert outside(tmp_path, case["zones"]) == before
 
 
-def test_the_root_lists_the_zones_and_nothing_of_the_host(tmp_path: Path) -> None:
+def test_root_lists_the_zones_and_nothing_of_the_host(tmp_path: Path) -> None:
     case = next(case for case in CASES if case["id"] == "trav-14")
     prepare(tmp_path, case)
 

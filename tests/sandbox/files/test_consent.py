@@ -38,7 +38,7 @@ def permissive(open_sandbox: OpenSandbox) -> Sandbox:
     return open_sandbox(PROJECT)
 
 
-def test_a_verdict_names_the_rule_and_where_it_is_written(root: Path) -> None:
+def test_verdict_names_the_rule_and_where_it_is_written(root: Path) -> None:
     text = "zones:\n  - name: output\n    mode: rw\n    approval: {write: preApproved, delete: blocked}\n  - name: src\n"
     config = parse_config(SandboxConfig, parse_document(text, "worker.yaml"))
     sandbox = Sandbox(
@@ -76,7 +76,7 @@ def test_a_verdict_names_the_rule_and_where_it_is_written(root: Path) -> None:
     )
 
 
-def test_the_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox) -> None:
+def test_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(None)
 
     assert sandbox.judge("a.txt", Access.READ).approval is Approval.PRE_APPROVED
@@ -167,7 +167,7 @@ def test_protected_names_ask_existing_or_not(
         "x.env",
     ],
 )
-def test_other_names_are_ordinary(permissive: Sandbox, name: str) -> None:
+def test_names_that_are_not_in_the_table_are_ordinary(permissive: Sandbox, name: str) -> None:
     assert permissive.judge(f"/project/{name}", Access.WRITE).approval is Approval.PRE_APPROVED
     assert not is_protected(name)
 
@@ -190,11 +190,11 @@ def test_reading_other_protected_names_does_not_ask(permissive: Sandbox, path: s
     assert not is_secret(Path(path).name)
 
 
-def test_that_a_secret_exists_is_no_secret(permissive: Sandbox) -> None:
+def test_existence_of_a_secret_is_visible(permissive: Sandbox) -> None:
     assert permissive.judge("/project/.env", Access.INFO).approval is Approval.PRE_APPROVED
 
 
-def test_a_link_does_not_hide_a_protected_name(permissive: Sandbox, project: Path) -> None:
+def test_link_does_not_hide_a_protected_name(permissive: Sandbox, project: Path) -> None:
     (project / ".git").mkdir()
     (project / "plain").symlink_to(".git/config")
     (project / "dotenv").symlink_to(".env")
@@ -203,7 +203,7 @@ def test_a_link_does_not_hide_a_protected_name(permissive: Sandbox, project: Pat
     assert permissive.judge("/project/dotenv", Access.READ).approval is Approval.ASK
 
 
-def test_a_protected_name_that_is_a_link_protects_what_it_leads_to(
+def test_protected_name_that_is_a_link_protects_what_it_leads_to(
     permissive: Sandbox, project: Path
 ) -> None:
     (project / ".env").symlink_to("settings.txt")
@@ -215,7 +215,7 @@ def test_a_protected_name_that_is_a_link_protects_what_it_leads_to(
     assert permissive.judge("/project/settings.txt", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
-def test_a_zone_inside_a_protected_folder_asks_for_everything(open_sandbox: OpenSandbox) -> None:
+def test_zone_inside_a_protected_folder_asks_for_everything(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(
         [{"name": "tools", "path": "h/.forge/tools", "mode": "rw", "approval": PRE_APPROVED}]
     )
@@ -224,7 +224,7 @@ def test_a_zone_inside_a_protected_folder_asks_for_everything(open_sandbox: Open
     assert sandbox.judge("/tools/x/tool.yaml", Access.READ).approval is Approval.PRE_APPROVED
 
 
-def test_what_lies_above_a_zone_makes_nothing_in_it_a_secret(open_sandbox: OpenSandbox) -> None:
+def test_folder_above_a_zone_makes_no_file_secret(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(
         [{"name": "work", "path": ".envs/work", "mode": "rw", "approval": PRE_APPROVED}]
     )
@@ -233,7 +233,7 @@ def test_what_lies_above_a_zone_makes_nothing_in_it_a_secret(open_sandbox: OpenS
     assert sandbox.judge("/work/a", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
-def test_the_workers_own_files_ask(open_sandbox: OpenSandbox, project: Path) -> None:
+def test_workers_own_files_ask(open_sandbox: OpenSandbox, project: Path) -> None:
     (project / "worker.yaml").write_text("name: w")
     (project / "linked").symlink_to("worker.yaml")
     sandbox = open_sandbox(PROJECT, protected=(project / "worker.yaml", project / "tools.py"))
@@ -246,7 +246,7 @@ def test_the_workers_own_files_ask(open_sandbox: OpenSandbox, project: Path) -> 
     assert sandbox.judge("/project/worker.yaml", Access.READ).approval is Approval.PRE_APPROVED
 
 
-def test_an_own_file_that_is_a_link_is_protected_with_what_it_leads_to(
+def test_own_file_that_is_a_link_is_protected_with_what_it_leads_to(
     open_sandbox: OpenSandbox, project: Path
 ) -> None:
     (project / "real.yaml").write_text("name: w")
@@ -257,7 +257,7 @@ def test_an_own_file_that_is_a_link_is_protected_with_what_it_leads_to(
     assert sandbox.judge("/project/worker.yaml", Access.DELETE).approval is Approval.ASK
 
 
-def test_an_own_folder_protects_what_is_in_it(open_sandbox: OpenSandbox, project: Path) -> None:
+def test_own_folder_protects_what_is_in_it(open_sandbox: OpenSandbox, project: Path) -> None:
     sandbox = open_sandbox(PROJECT, protected=(project / "home-of-forge",))
 
     (project / "home-of-forge").mkdir()
@@ -291,7 +291,7 @@ def test_hard_links_ask_for_writing_only(permissive: Sandbox, project: Path, roo
 
 
 @pytest.mark.parametrize("path", ["cafe\u0301.txt", "cafe\u0301.d/new.txt", "caf\u200b\u00e9.txt"])
-def test_a_name_that_looks_like_an_existing_one_asks(
+def test_name_that_looks_like_an_existing_one_asks(
     permissive: Sandbox, project: Path, path: str
 ) -> None:
     (project / "café.txt").write_text("")
@@ -321,7 +321,7 @@ def test_blocked_wins_over_what_asks(open_sandbox: OpenSandbox) -> None:
     assert (verdict.approval, verdict.reason) == (Approval.BLOCKED, "zone 'z' blocks write")
 
 
-def test_every_reason_to_ask_is_told(open_sandbox: OpenSandbox) -> None:
+def test_verdict_names_every_reason_to_ask(open_sandbox: OpenSandbox) -> None:
     verdict = open_sandbox([{"name": "z", "mode": "rw"}]).judge("/z/.git/config", Access.WRITE)
 
     assert (

@@ -92,9 +92,7 @@ def world(nodes: list[tuple[str, str | None]]) -> Iterator[World]:
 
 
 @given(tree, path)
-def test_only_files_in_zones_are_read_and_all_of_them_can_be(
-    nodes: list[tuple[str, str | None]], path: str
-) -> None:
+def test_zones_are_exactly_what_can_be_read(nodes: list[tuple[str, str | None]], path: str) -> None:
     with world(nodes) as here:
         try:
             content = here.sandbox.read_bytes(path)
@@ -108,7 +106,7 @@ def test_only_files_in_zones_are_read_and_all_of_them_can_be(
 
 
 @given(tree, path, st.sampled_from((Access.WRITE, Access.DELETE)))
-def test_only_what_was_meant_changes(
+def test_patch_changes_only_its_lines(
     nodes: list[tuple[str, str | None]], path: str, access: Access
 ) -> None:
     with world(nodes) as here:
@@ -139,7 +137,7 @@ def test_only_what_was_meant_changes(
 
 
 @given(tree, path, st.sampled_from(Access))
-def test_a_verdict_is_that_of_the_real_files_zone(
+def test_verdict_is_that_of_the_real_files_zone(
     nodes: list[tuple[str, str | None]], path: str, access: Access
 ) -> None:
     with world(nodes) as here:
@@ -189,7 +187,7 @@ noise = st.sampled_from(("", "./", "x/../", "/", ".//"))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree, spot, st.sampled_from(tuple(Access)), noise)
-def test_every_spelling_of_a_file_is_judged_alike_and_reaches_it(
+def test_spellings_of_a_file_are_judged_alike(
     monkeypatch: pytest.MonkeyPatch,
     nodes: list[tuple[str, str | None]],
     spot: str,

@@ -40,9 +40,7 @@ def meanwhile(code: str, folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.few(1)
-def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(
-    sandbox: Sandbox, root: Path
-) -> None:
+def test_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, root: Path) -> None:
     swap = """
         with contextlib.suppress(OSError):
             os.rename("d", f"away{os.urandom(4).hex()}")
@@ -78,7 +76,7 @@ FILE_OR_LINK = """
 
 
 @pytest.mark.few(1)
-def test_a_file_that_keeps_turning_into_a_link_is_not_read(sandbox: Sandbox, root: Path) -> None:
+def test_file_that_keeps_turning_into_a_link_is_not_read(sandbox: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
         for _ in range(1000):
@@ -86,7 +84,7 @@ def test_a_file_that_keeps_turning_into_a_link_is_not_read(sandbox: Sandbox, roo
                 assert sandbox.read_bytes("/scratch/a") == b"public"
 
 
-def test_a_file_that_keeps_turning_into_a_link_is_not_written(sandbox: Sandbox, root: Path) -> None:
+def test_file_that_keeps_turning_into_a_link_is_not_written(sandbox: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
         for _ in range(300):
@@ -97,7 +95,7 @@ def test_a_file_that_keeps_turning_into_a_link_is_not_written(sandbox: Sandbox, 
     assert (root / "public.txt").read_text() == "public"
 
 
-def test_a_reader_sees_the_old_content_or_the_new(sandbox: Sandbox, root: Path) -> None:
+def test_reader_sees_the_old_content_or_the_new(sandbox: Sandbox, root: Path) -> None:
     look = """
         with open("a", "rb") as file:
             content = file.read()
@@ -111,7 +109,7 @@ def test_a_reader_sees_the_old_content_or_the_new(sandbox: Sandbox, root: Path) 
     assert os.listdir(root / "scratch") == ["a"]
 
 
-def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(
+def test_path_that_leads_elsewhere_than_what_was_judged_is_stale(
     sandbox: Sandbox, root: Path
 ) -> None:
     (root / "scratch/a").write_text("x")
@@ -131,7 +129,7 @@ def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(
     assert os.listdir(root / "output") == []
 
 
-def test_a_zone_that_became_a_link_after_load_is_refused(sandbox: Sandbox, root: Path) -> None:
+def test_zone_that_became_a_link_after_load_is_refused(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch").rmdir()
     (root / "scratch").symlink_to("outside")
 
@@ -142,7 +140,7 @@ def test_a_zone_that_became_a_link_after_load_is_refused(sandbox: Sandbox, root:
         sandbox.write_bytes("/scratch/x", b"")
 
 
-def test_a_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path) -> None:
+def test_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch").rmdir()
     (root / "scratch").mkdir()
 
@@ -152,7 +150,7 @@ def test_a_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path)
 
 
 @pytest.mark.long
-def test_no_descriptor_stays_open(sandbox: Sandbox, root: Path) -> None:
+def test_descriptors_do_not_stay_open(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/out").symlink_to("../outside")
     (root / "scratch/loop").symlink_to("loop")
     (root / "scratch/file").write_text("x")
@@ -236,7 +234,7 @@ def race_between_consents(sandbox: Sandbox, root: Path, calls: int) -> int:
 
 
 @pytest.mark.few(1)
-def test_a_link_that_flips_between_consents_writes_nothing_that_asks(
+def test_link_that_flips_between_consents_writes_nothing_that_asks(
     sandbox: Sandbox, root: Path
 ) -> None:
     assert race_between_consents(sandbox, root, 600) > 0

@@ -29,13 +29,13 @@ def refusal(action: Callable[[], object]) -> str:
 
 
 class TestWriting:
-    def test_a_new_file_and_the_folders_above_it(self, sandbox: Sandbox, root: Path) -> None:
+    def test_new_file_and_the_folders_above_it(self, sandbox: Sandbox, root: Path) -> None:
         sandbox.write_bytes("/scratch/a/b/new.txt", b"hello")
 
         assert (root / "scratch/a/b/new.txt").read_bytes() == b"hello"
         assert os.listdir(root / "scratch/a/b") == ["new.txt"]
 
-    def test_what_a_killed_process_left_goes_with_the_next_write(
+    def test_leftovers_of_a_killed_process_go_with_the_next_write(
         self, sandbox: Sandbox, root: Path
     ) -> None:
         old, new, busy = (
@@ -50,7 +50,7 @@ class TestWriting:
             sandbox.write_bytes("/scratch/a.txt", b"hello")
         assert sorted(file.name for file in (root / "scratch").glob(".forge-*")) == [busy.name]
 
-    def test_the_mode_of_a_file_is_kept(self, sandbox: Sandbox, root: Path) -> None:
+    def test_mode_of_a_file_is_kept(self, sandbox: Sandbox, root: Path) -> None:
         script = root / "scratch" / "script.sh"
         script.write_text("old")
         script.chmod(0o750)
@@ -60,7 +60,7 @@ class TestWriting:
         assert script.read_text() == "new"
         assert stat.S_IMODE(script.stat().st_mode) == 0o750
 
-    def test_a_file_can_be_made_like_another(self, sandbox: Sandbox, root: Path) -> None:
+    def test_file_can_be_made_like_another(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/old").write_text("old")
         (root / "scratch/old").chmod(0o4751)
         (root / "scratch/there").write_text("there")
@@ -72,7 +72,7 @@ class TestWriting:
             assert stat.S_IMODE((root / "scratch" / name).stat().st_mode) == 0o751
         assert sandbox.attributes("/scratch/none") is sandbox.attributes("/scratch") is None
 
-    def test_a_new_file_gets_the_usual_mode(self, sandbox: Sandbox, root: Path) -> None:
+    def test_new_file_gets_the_usual_mode(self, sandbox: Sandbox, root: Path) -> None:
         before = os.umask(0o027)
         try:
             sandbox.write_bytes("/scratch/new", b"")
@@ -81,9 +81,7 @@ class TestWriting:
 
         assert stat.S_IMODE((root / "scratch/new").stat().st_mode) == 0o640
 
-    def test_a_link_stays_and_what_it_leads_to_is_written(
-        self, sandbox: Sandbox, root: Path
-    ) -> None:
+    def test_link_stays_and_what_it_leads_to_is_written(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/real.txt").write_text("old")
         (root / "scratch/l").symlink_to("real.txt")
 
@@ -92,9 +90,7 @@ class TestWriting:
         assert (root / "scratch/l").is_symlink()
         assert (root / "scratch/real.txt").read_text() == "new"
 
-    def test_the_other_names_of_a_file_keep_the_old_content(
-        self, sandbox: Sandbox, root: Path
-    ) -> None:
+    def test_other_names_of_a_file_keep_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/hl").hardlink_to(root / "outside/secret.txt")
 
         sandbox.write_bytes("/scratch/hl", b"new")
@@ -102,14 +98,14 @@ class TestWriting:
         assert (root / "outside/secret.txt").read_text() == "secret"
         assert (root / "scratch/hl").read_text() == "new"
 
-    def test_the_longest_name(self, sandbox: Sandbox, root: Path) -> None:
+    def test_longest_name(self, sandbox: Sandbox, root: Path) -> None:
         sandbox.write_bytes(f"/scratch/{'n' * 255}", b"x")
         sandbox.write_bytes(f"/scratch/{'n' * 255}", b"y")
 
         assert os.listdir(root / "scratch") == ["n" * 255]
 
     @pytest.mark.needs("user")
-    def test_a_write_protected_file_is_not_replaced(self, sandbox: Sandbox, root: Path) -> None:
+    def test_write_protected_file_is_not_replaced(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("old")
         (root / "scratch/a").chmod(0o444)
 
@@ -118,7 +114,7 @@ class TestWriting:
         assert (root / "scratch/a").read_text() == "old"
         assert os.listdir(root / "scratch") == ["a"]
 
-    def test_a_write_that_fails_half_way_leaves_the_old_content(
+    def test_write_that_fails_half_way_leaves_the_old_content(
         self, sandbox: Sandbox, root: Path
     ) -> None:
         (root / "scratch/a").write_text("old")
@@ -133,7 +129,7 @@ class TestWriting:
         assert (root / "scratch/a").read_text() == "old"
         assert os.listdir(root / "scratch") == ["a"]
 
-    def test_nothing_is_below_a_file(self, sandbox: Sandbox, root: Path) -> None:
+    def test_path_below_a_file_is_refused(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("x")
 
         sentence = refusal(lambda: sandbox.write_bytes("/scratch/a/b/c", b""))
@@ -142,7 +138,7 @@ class TestWriting:
 
 
 class TestReading:
-    def test_the_whole_and_the_beginning(self, sandbox: Sandbox, root: Path) -> None:
+    def test_whole_and_the_beginning(self, sandbox: Sandbox, root: Path) -> None:
         (root / "src/a").write_bytes(b"\0\xff" * 1000)
 
         assert sandbox.read_bytes("/src/a") == b"\0\xff" * 1000
@@ -166,12 +162,12 @@ class TestReading:
             == r"'/src/no\u200bne' does not exist"
         )
 
-    def test_a_folder(self, sandbox: Sandbox) -> None:
+    def test_folder(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.read_bytes("/src")) == "'/src' is a folder; list it instead"
 
 
 class TestListing:
-    def test_what_a_folder_holds(self, sandbox: Sandbox, root: Path) -> None:
+    def test_listing_has_the_entries_of_a_folder(self, sandbox: Sandbox, root: Path) -> None:
         folder = root / "scratch"
         (folder / "b.txt").write_text("12345")
         (folder / "a").mkdir()
@@ -193,21 +189,21 @@ class TestListing:
             FolderEntry("to-outside", "link"),
         ]
 
-    def test_a_name_that_could_forge_a_line_is_escaped(self, sandbox: Sandbox, root: Path) -> None:
+    def test_name_that_could_forge_a_line_is_escaped(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a\nb").write_text("")
         (root / "scratch/\x1b[2J").symlink_to("a\nb")
 
         assert [entry.name for entry in sandbox.list("/scratch")] == [r"\x1b[2J", r"a\nb"]
 
     @pytest.mark.skipif(os.uname().sysname == "Darwin", reason="every name is Unicode there")
-    def test_a_name_that_is_no_text(self, sandbox: Sandbox, root: Path) -> None:
+    def test_name_that_is_no_text(self, sandbox: Sandbox, root: Path) -> None:
         (Path(os.fsdecode(bytes(root / "scratch") + b"/\xff"))).write_text("")
 
         (entry,) = sandbox.list("/scratch")
 
         assert entry.name == r"\udcff"
 
-    def test_a_nested_zone_is_seen_in_the_one_around_it(self, open_sandbox: OpenSandbox) -> None:
+    def test_nested_zone_is_seen_in_the_one_around_it(self, open_sandbox: OpenSandbox) -> None:
         sandbox = open_sandbox(
             [{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}]
         )
@@ -216,7 +212,7 @@ class TestListing:
         assert sandbox.list("/top") == [FolderEntry("inner", "directory")]
         assert sandbox.list("/top/inner") == sandbox.list("/inner") == [FolderEntry("a", "file", 1)]
 
-    def test_a_file_and_what_is_missing(self, sandbox: Sandbox, root: Path) -> None:
+    def test_file_and_what_is_missing(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("")
 
         assert (
@@ -225,7 +221,7 @@ class TestListing:
         )
         assert refusal(lambda: sandbox.list("/scratch/none")) == "'/scratch/none' does not exist"
 
-    def test_without_zones_there_is_nothing(self, open_sandbox: OpenSandbox) -> None:
+    def test_sandbox_without_zones_has_no_files(self, open_sandbox: OpenSandbox) -> None:
         sandbox = open_sandbox([])
 
         assert sandbox.list("/") == []
@@ -234,7 +230,7 @@ class TestListing:
 
 
 class TestDeleting:
-    def test_a_file_and_an_empty_folder(self, sandbox: Sandbox, root: Path) -> None:
+    def test_file_and_an_empty_folder(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/d").mkdir()
         (root / "scratch/d/a").write_text("")
 
@@ -246,7 +242,7 @@ class TestDeleting:
     @pytest.mark.parametrize(
         "target", ["../outside/secret.txt", "../src/a", "../outside", "real", "nothing", "l"]
     )
-    def test_a_link_goes_and_what_it_led_to_stays(
+    def test_link_goes_and_what_it_led_to_stays(
         self, sandbox: Sandbox, root: Path, target: str
     ) -> None:
         (root / "src/a").write_text("")
@@ -275,7 +271,7 @@ class TestDeleting:
 
 
 class TestAsking:
-    def test_the_path_that_a_file_really_has(self, open_sandbox: OpenSandbox, root: Path) -> None:
+    def test_path_that_a_file_really_has(self, open_sandbox: OpenSandbox, root: Path) -> None:
         sandbox = open_sandbox(
             [{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}]
         )
@@ -291,7 +287,7 @@ class TestAsking:
         assert sandbox.resolve("/top/l") == "/inner"
         assert sandbox.resolve("/top/l", Access.DELETE) == "/top/l"
 
-    def test_the_path_on_the_host_for_a_child_process(self, sandbox: Sandbox, root: Path) -> None:
+    def test_path_on_the_host_for_a_child_process(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/l").symlink_to("../src")
 
         assert sandbox.real("/scratch/l/a", Access.READ) == root / "src/a"
@@ -318,7 +314,7 @@ class TestPaths:
         assert "climbs too high" in refusal(lambda: sandbox.resolve("../" * 50))
 
     @pytest.mark.parametrize("name", ["~root", "~nobody", "~_apt", "~user-name"])
-    def test_the_home_of_another_user_is_refused(
+    def test_home_of_another_user_is_refused(
         self, open_sandbox: OpenSandbox, root: Path, name: str
     ) -> None:
         sandbox = open_sandbox(None)
@@ -330,7 +326,7 @@ class TestPaths:
         sandbox.write_bytes("~$letter.docx", b"x")
         assert sandbox.spell("/workspace/~$letter.docx") == "~$letter.docx"
 
-    def test_a_path_of_the_host_counts_where_a_zone_covers_it(
+    def test_path_of_the_host_counts_where_a_zone_covers_it(
         self, sandbox: Sandbox, root: Path
     ) -> None:
         (root / "elsewhere").symlink_to(root / "src")
@@ -363,12 +359,12 @@ class TestPaths:
         far = Sandbox(sandbox.zones, workspace=root.parent / "far")
         assert refusal(lambda: far.resolve("src/a.py")).endswith("use '/src/a.py'")
 
-    def test_a_read_only_zone_names_those_that_can_be_written(self, sandbox: Sandbox) -> None:
+    def test_read_only_zone_names_those_that_can_be_written(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.judge("/src/a", Access.WRITE)) == (
             "zone 'src' is read-only, so '/src/a' cannot be changed; zones that can be written: /output, /scratch"
         )
 
-    def test_a_long_chain_of_links(self, sandbox: Sandbox, root: Path) -> None:
+    def test_long_chain_of_links(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/0").write_text("end")
         for number in range(41):
             (root / f"scratch/{number + 1}").symlink_to(str(number))
@@ -376,9 +372,7 @@ class TestPaths:
         assert sandbox.read_bytes("/scratch/40") == b"end"
         assert "too many links" in refusal(lambda: sandbox.read_bytes("/scratch/41"))
 
-    def test_an_absolute_link_is_followed_back_into_a_zone(
-        self, sandbox: Sandbox, root: Path
-    ) -> None:
+    def test_absolute_link_is_followed_back_into_a_zone(self, sandbox: Sandbox, root: Path) -> None:
         (root / "src/a").write_text("x")
         (root / "by-another-name").symlink_to(root)
         (root / "scratch/l").symlink_to(root / "by-another-name/src/a")

@@ -52,7 +52,7 @@ def repository(project: Project) -> Path:
     return project.folder
 
 
-def test_it_is_as_git_says(repository: Path) -> None:
+def test_ignored_files_are_those_of_git(repository: Path) -> None:
     ignored = IgnoredFiles()
     found = {name for name in FILES if repository / name in ignored}
     names = "\0".join(FILES).encode()
@@ -68,7 +68,7 @@ def test_it_is_as_git_says(repository: Path) -> None:
     assert not {"keep.log", "tracked.o", "a.py", "sub/more/b.log", "own.y"} & found
 
 
-def test_nothing_is_ignored_outside_of_repositories(tmp_path: Path) -> None:
+def test_ignored_files_exist_only_in_repositories(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*\n")
     assert tmp_path / "a.log" not in IgnoredFiles()
     (tmp_path / ".git").write_text("gitdir: elsewhere\n")
@@ -91,7 +91,7 @@ OUTCOMES = [
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize(("line", "outcome"), OUTCOMES)
-def test_a_changed_time_alone_is_no_effect(
+def test_changed_time_alone_is_no_effect(
     project: Project, repository: Path, line: str, outcome: str
 ) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {}}\n")

@@ -6,7 +6,7 @@ from forge_cli.sandbox.isolation.protected_scan import set_aside
 from forge_cli.sandbox.protected import is_protected
 
 
-def test_the_new_name_is_not_protected_and_keeps_the_content(tmp_path: Path) -> None:
+def test_new_name_is_not_protected_and_keeps_the_content(tmp_path: Path) -> None:
     for name in (".env", ".git", "mcp.json", "x.worker"):
         (tmp_path / name).write_text(name)
         renamed = set_aside(tmp_path / name)
@@ -16,7 +16,7 @@ def test_the_new_name_is_not_protected_and_keeps_the_content(tmp_path: Path) -> 
         assert not (tmp_path / name).exists()
 
 
-def test_what_is_gone_or_behind_a_link_is_left_alone(tmp_path: Path) -> None:
+def test_paths_behind_links_are_not_set_aside(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real/.env").touch()
     (tmp_path / "link").symlink_to("real")

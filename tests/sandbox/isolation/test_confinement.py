@@ -50,7 +50,7 @@ def ends(rules: list[ReachRule], path: Path) -> str:
     st.sets(st.sampled_from(NAMES[1:]), max_size=3),
     st.sets(st.sampled_from(NAMES[1:]), max_size=2),
 )
-def test_the_innermost_wish_counts(
+def test_innermost_wish_counts(
     tree: Path, zones: dict[str, ZoneMode], hidden: set[str], visible: set[str]
 ) -> None:
     confinement = Confinement(
@@ -85,7 +85,7 @@ def test_the_innermost_wish_counts(
     st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ZoneMode), max_size=4),
     st.sets(st.sampled_from(NAMES[1:]), max_size=3),
 )
-def test_no_folder_can_be_moved_together_with_what_must_stay(
+def test_folders_around_protected_paths_cannot_be_moved(
     tree: Path, zones: dict[str, ZoneMode], hidden: set[str]
 ) -> None:
     confinement = Confinement(
@@ -116,7 +116,7 @@ def in_zone(root: Path, **options: object) -> Confinement:
     return Confinement(zones=(Zone("here", root, ZoneMode.RW),), workspace=root, **options)
 
 
-def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
+def test_scan_finds_new_names_and_reuses_unchanged_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -138,7 +138,7 @@ def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
     assert confinement.names() == (f"{tmp_path}/c/.git",)
 
 
-def test_a_folder_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
+def test_folder_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
     """Its time may be the same after the next change."""
     confinement = in_zone(tmp_path)
     for number in range(50):
@@ -158,7 +158,7 @@ def test_names_in_the_zone_itself_are_held_and_too_many_below_with_their_folder(
         assert ends(rules, tmp_path / name) == "read"
 
 
-def test_what_a_protected_link_leads_to_is_protected_where_it_could_be_written(
+def test_target_of_a_protected_link_is_protected(
     tmp_path: Path,
 ) -> None:
     zone, outside = tmp_path / "zone", tmp_path / "outside"
@@ -181,7 +181,7 @@ def test_read_only_zones_and_hidden_places_are_not_searched(tmp_path: Path) -> N
     assert protected(confinement.rules(), tmp_path) == ["rw/.git"]
 
 
-def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path: Path) -> None:
+def test_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path: Path) -> None:
     for name in (
         "real/project",
         "home/.config/gcloud",
@@ -221,7 +221,7 @@ def hidden(home: Path, *, workspace: Path, **options: Any) -> Confinement:
     return confinement_for((), workspace=workspace, **settings)
 
 
-def test_what_is_secret_stays_hidden_in_parts_of_the_home_that_are_shown(tree: Path) -> None:
+def test_secrets_stay_hidden_in_shown_parts_of_the_home(tree: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         home = Path(os.path.realpath(folder))
         for name in (".config/gh", ".config/other", ".aws", ".forge/keys"):
@@ -242,9 +242,7 @@ def test_what_is_secret_stays_hidden_in_parts_of_the_home_that_are_shown(tree: P
     }
 
 
-def test_every_home_is_hidden_with_its_secrets_and_shows_its_toolchains(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_homes_are_hidden_except_toolchains(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         one, other = homes = [
             Path(os.path.realpath(folder)) / name for name in ("one", "one/other")
@@ -328,10 +326,10 @@ def test_names_that_nobody_obeys_among_packages_are_left_alone(tmp_path: Path) -
     }
 
 
-def test_a_home_that_is_the_working_directory_stays_hidden(tree: Path) -> None:
+def test_home_that_is_the_working_directory_stays_hidden(tree: Path) -> None:
     assert ends(hidden(tree, workspace=tree).rules(), tree / "a") == "nothing"
 
 
 @pytest.mark.parametrize("home", ["/", "/usr", "/usr/sbin", "/etc"])
-def test_a_home_that_is_the_system_is_not_hidden(tree: Path, home: str) -> None:
+def test_home_that_is_the_system_is_not_hidden(tree: Path, home: str) -> None:
     assert ends(hidden(Path(home), workspace=tree).rules(), Path("/usr/sbin")) == "read"

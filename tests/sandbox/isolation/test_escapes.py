@@ -206,9 +206,7 @@ def servers(folder: Path) -> Iterator[dict[str, object]]:
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("kind", TABLE)
-async def test_every_way_out_is_closed_or_named(
-    furnished: World, tmp_path: Path, kind: str
-) -> None:
+async def test_escapes_are_closed_or_named(furnished: World, tmp_path: Path, kind: str) -> None:
     world, table = furnished, TABLE[kind]
     shared, other = tmp_path / "shared", world.root / "other"
     shared.write_text("the secret\n")

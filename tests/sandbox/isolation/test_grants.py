@@ -28,9 +28,7 @@ def tree() -> Iterator[Path]:
 
 
 @given(rules=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(REACHES), max_size=6))
-def test_every_folder_below_which_nothing_else_holds_gets_what_the_innermost_rule_says(
-    tree: Path, rules: dict[str, Reach]
-) -> None:
+def test_path_grants_follow_the_innermost_rule(tree: Path, rules: dict[str, Reach]) -> None:
     reaches = {Path("/"): Reach.READ, **{tree / name: reach for name, reach in rules.items()}}
     found = path_grants(ReachRule(path, reach) for path, reach in reaches.items())
     for path in (tree / name for name in NAMES):

@@ -62,7 +62,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 PYTHON = (Path(sys.prefix), Path(sys.base_prefix))
 
 
-async def test_a_zone_is_written_and_the_rest_of_the_host_is_read(world: World) -> None:
+async def test_zone_is_written_and_the_rest_of_the_host_is_read(world: World) -> None:
     (world.outside / "file").write_text("readable\n")
     done = await world.run(f"echo new >file; cat {world.outside}/file; pwd")
     assert (done.stdout, done.exit_code) == (f"readable\n{world.project}\n", 0)
@@ -71,7 +71,7 @@ async def test_a_zone_is_written_and_the_rest_of_the_host_is_read(world: World) 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("where", ["outside", "home", "project/../outside", "."])
-async def test_nothing_is_written_outside(world: World, where: str) -> None:
+async def test_writes_outside_zones_are_refused(world: World, where: str) -> None:
     target = world.root / where / "file"
     assert (await world.run(f"echo x >{target}")).exit_code == 1
     assert not target.exists()
@@ -83,7 +83,7 @@ async def test_nothing_is_written_outside(world: World, where: str) -> None:
     assert (await world.run(f"chmod 777 {target}")).exit_code == (0 if world.weaker else 1)
 
 
-async def test_a_link_out_of_the_zone_is_no_way_out(world: World) -> None:
+async def test_link_out_of_the_zone_is_no_way_out(world: World) -> None:
     (world.outside / "file").write_text("old\n")
     done = await world.run(
         f"ln -s {world.outside} link; echo x >link/file; ln {world.outside}/file hard || echo no"
@@ -101,7 +101,7 @@ async def test_secrets_are_hidden(world: World, name: str) -> None:
     assert (world.home / name).read_text() == "the secret\n"
 
 
-async def test_a_hidden_file_is_empty_or_cannot_be_opened(world: World) -> None:
+async def test_hidden_file_is_empty_or_cannot_be_opened(world: World) -> None:
     config = world.home / ".config"
     (config / "git").mkdir()
     (config / "git/credentials").write_text("the secret\n")
@@ -123,7 +123,7 @@ print("connected")
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["AF_INET", "abstract", "AF_UNIX"])
-async def test_the_network_is_cut_off(world: World, tmp_path: Path, kind: str) -> None:
+async def test_network_is_cut_off(world: World, tmp_path: Path, kind: str) -> None:
     script = tmp_path / "connect.py"
     script.write_text(CONNECT)
     with socket.socket(socket.AF_INET if kind == "AF_INET" else socket.AF_UNIX) as server:
@@ -148,7 +148,7 @@ for pid in map(int, sys.argv[1:]):
 """
 
 
-async def test_other_processes_are_out_of_reach(world: World, tmp_path: Path) -> None:
+async def test_foreign_processes_are_out_of_reach(world: World, tmp_path: Path) -> None:
     script = tmp_path / "ptrace.py"
     script.write_text(PTRACE)
     with stranger() as victim:
@@ -190,12 +190,12 @@ async def test_other_processes_are_out_of_reach(world: World, tmp_path: Path) ->
         "mknod device c 1 3",
     ],
 )
-async def test_no_namespace_mount_or_device_is_made(world: World, line: str) -> None:
+async def test_namespaces_mounts_and_devices_cannot_be_made(world: World, line: str) -> None:
     done = await world.run(line)
     assert done.exit_code not in (0, 127), done
 
 
-async def test_there_is_no_power_to_gain(world: World) -> None:
+async def test_confined_command_gains_no_privileges(world: World) -> None:
     """Only root, or a namespace, can empty the bounding set; without new privileges it gives nothing."""
     status = (await world.run("cat /proc/self/status")).stdout
     sets = dict(re.findall(r"^(Cap\w+):\s+(\w+)$", status, re.MULTILINE))
@@ -206,7 +206,7 @@ async def test_there_is_no_power_to_gain(world: World) -> None:
     assert re.findall(r"^NoNewPrivs:\s+(\d)$", status, re.MULTILINE) == ["1"]
 
 
-async def test_the_kernel_is_not_told_anything(world: World) -> None:
+async def test_kernel_is_not_told_anything(world: World) -> None:
     """As root, the files in /proc/sys are open to whoever has the right number; each gets only its own value back."""
     line = """
         cd /proc/sys
@@ -251,7 +251,7 @@ async def test_zones_have_their_names_and_hold_what_they_hold(mounted: World) ->
     assert os.listdir(mounted.outside) == []
 
 
-async def test_a_zone_takes_no_name_that_means_something_on_the_host(
+async def test_zone_takes_no_name_that_means_something_on_the_host(
     mounted: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither one that is there, nor one in which programs are looked for."""
@@ -277,7 +277,7 @@ async def test_devices_and_shared_memory_are_its_own(mounted: World) -> None:
     assert not {name} & {*os.listdir("/dev/shm"), *os.listdir("/tmp")}
 
 
-async def test_what_is_shared_is_refused_where_it_cannot_be_its_own(world: World) -> None:
+async def test_shared_memory_is_refused_without_namespaces(world: World) -> None:
     """Devices, shared memory, /tmp and /run; a folder for temporary files there is all the same."""
     if not world.weaker:
         pytest.skip("it has its own")
@@ -300,7 +300,7 @@ async def test_what_is_shared_is_refused_where_it_cannot_be_its_own(world: World
     assert os.path.basename(folder) not in os.listdir(tempfile.gettempdir())
 
 
-async def test_no_descriptor_is_inherited(world: World) -> None:
+async def test_descriptors_are_not_inherited(world: World) -> None:
     secret = os.open(world.home / ".ssh/id", os.O_RDONLY)
     folder = os.open(world.outside, os.O_RDONLY)
     for descriptor in (secret, folder):
@@ -311,7 +311,7 @@ async def test_no_descriptor_is_inherited(world: World) -> None:
     assert set(done.stdout.split()) <= {"0", "1", "2", "255"}
 
 
-async def test_no_key_is_in_any_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_in_no_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
     monkeypatch.setenv("TMPDIR", str(world.outside))
     done = await world.run("env; cat /proc/*/environ; echo; mktemp")
@@ -361,7 +361,7 @@ anyio.run(main)
 
 
 @pytest.mark.few(1)
-def test_nothing_is_typed_into_the_terminal(world: World) -> None:
+def test_terminal_gets_no_input_from_commands(world: World) -> None:
     (world.project / "inject.py").write_text(INJECT)
     command = pexpect.spawn(
         sys.executable,
@@ -411,7 +411,7 @@ async def test_protected_names_are_read_only(mounted: World) -> None:
     }
 
 
-async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> None:
+async def test_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> None:
     refused = await world.run(f"echo x >{world.outside}/file")
     other = await world.run("echo no >&2; exit 1")
     harmless = await world.run(f"echo x >{world.outside}/file; true")
@@ -428,7 +428,7 @@ async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> N
     assert [done.hint(done.stderr) for done in (other, harmless, free)] == [None] * 3
 
 
-async def test_a_failure_that_may_come_of_the_hidden_home_has_a_hint(
+async def test_failure_that_may_come_of_the_hidden_home_has_a_hint(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(world.home))
@@ -440,7 +440,7 @@ async def test_a_failure_that_may_come_of_the_hidden_home_has_a_hint(
     ]
 
 
-async def test_what_must_not_be_written_cannot_be_moved_and_replaced(mounted: World) -> None:
+async def test_protected_path_cannot_be_moved_and_replaced(mounted: World) -> None:
     world = mounted
     inner, worker = world.project / "a/b/inner", world.project / "workers/mine/worker.yaml"
     for path in (inner / "file", worker):
@@ -453,7 +453,7 @@ async def test_what_must_not_be_written_cannot_be_moved_and_replaced(mounted: Wo
 
 
 @pytest.mark.parametrize("target", ["../home/.ssh", "/HOME/.ssh", "../outside"])
-async def test_a_link_in_place_of_a_protected_name_shows_nothing(world: World, target: str) -> None:
+async def test_link_in_place_of_a_protected_name_shows_nothing(world: World, target: str) -> None:
     (world.outside / "file").write_text("old\n")
     (world.project / ".git").symlink_to(target.replace("/HOME", str(world.home)))
     done = await world.run("cat .git/id; echo x >.git/file; true")
@@ -461,7 +461,7 @@ async def test_a_link_in_place_of_a_protected_name_shows_nothing(world: World, t
     assert (world.outside / "file").read_text() == "old\n"
 
 
-async def test_a_zone_that_became_a_link_starts_nothing(world: World) -> None:
+async def test_zone_that_became_a_link_starts_nothing(world: World) -> None:
     inner = world.project / "inner"
     inner.mkdir()
     confinement = world.confinement(
@@ -494,7 +494,7 @@ while True:
 
 
 @pytest.mark.few(1)
-async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
+async def test_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
     world: World,
 ) -> None:
     """Somebody who is already inside changes a protected folder into a link and back, as fast as possible."""
@@ -520,7 +520,7 @@ async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
     "name",
     ["with space", "new\nline", "-dash", "ümlaut", "quo'te\"s", "back\\slash", "$HOME;x", "#"],
 )
-async def test_any_name_will_do(world: World, name: str) -> None:
+async def test_zone_accepts_any_folder_name(world: World, name: str) -> None:
     folder = world.project / name
     (folder / ".git").mkdir(parents=True)
     (world.home / ".ssh" / name).mkdir()
@@ -550,7 +550,7 @@ async def test_zones_in_temporary_and_hidden_places_are_there(world: World, tmp_
     assert [(place / "f").read_text() for place in (inside, tmp_path / "zone")] == ["x\n", "x\n"]
 
 
-async def test_a_workspace_without_a_zone_is_read_even_in_a_hidden_place(world: World) -> None:
+async def test_workspace_without_a_zone_is_read_even_in_a_hidden_place(world: World) -> None:
     workspace = world.home / ".aws"
     confinement = world.confinement(Zone("project", world.project), workspace=workspace)
     done = await world.run(
@@ -559,7 +559,7 @@ async def test_a_workspace_without_a_zone_is_read_even_in_a_hidden_place(world: 
     assert done.stdout == "the secret\nrefused\n"
 
 
-async def test_a_workspace_may_be_reached_by_a_link(world: World) -> None:
+async def test_workspace_may_be_reached_by_a_link(world: World) -> None:
     link = world.root / "link"
     link.symlink_to(world.project)
     done = await world.run("echo x >file; pwd -P", world.confinement(workspace=link), cwd=link)
@@ -587,7 +587,7 @@ async def test_hidden_places_are_hidden_inside_a_zone_and_behind_links(world: Wo
     assert (world.home / ".config/file").exists() is not world.weaker
 
 
-async def test_no_process_writes_to_forges_own_folder(world: World) -> None:
+async def test_forge_home_is_not_writable_for_commands(world: World) -> None:
     own = world.root / "elsewhere"
     for folder in (own / "tools/mine", world.project / ".forge/zone"):
         folder.mkdir(parents=True)
@@ -605,7 +605,7 @@ async def test_no_process_writes_to_forges_own_folder(world: World) -> None:
     assert done.stdout == f"{own}/tools/mine\nrefused\n{world.project}/.forge/zone\nrefused\n"
 
 
-async def test_a_tool_in_the_hidden_folder_is_made_visible(world: World) -> None:
+async def test_tool_in_the_hidden_folder_is_made_visible(world: World) -> None:
     tool = world.home / ".forge/tools/greet"
     tool.mkdir(parents=True)
     (tool / "greet.sh").write_text("echo hello\n")
@@ -663,7 +663,7 @@ async def test_how_a_confined_command_ends(world: World) -> None:
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("way", ESCAPES)
-async def test_nothing_outlives_a_confined_command(world: World, way: str) -> None:
+async def test_confined_command_leaves_no_process(world: World, way: str) -> None:
     sleeping = tag()
     wrap = Confined(world.cage, world.confinement())
     async with ChildProcesses() as processes:
@@ -689,7 +689,7 @@ async def test_nothing_outlives_a_confined_command(world: World, way: str) -> No
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("way", ESCAPES)
-async def test_a_stop_reaches_everybody_inside(world: World, way: str) -> None:
+async def test_stop_reaches_everybody_inside(world: World, way: str) -> None:
     sleeping = tag()
     wrap = Confined(world.cage, world.confinement())
     async with ChildProcesses() as processes:
@@ -728,7 +728,7 @@ anyio.run(main)
 
 
 @pytest.mark.few(1)
-async def test_nothing_outlives_forge_itself(world: World) -> None:
+async def test_processes_do_not_outlive_forge(world: World) -> None:
     """Without namespaces that is the command itself, but not what it has left in the background."""
     sleeping = tag()
     with gate(world.project) as out:
@@ -748,7 +748,7 @@ async def test_nothing_outlives_forge_itself(world: World) -> None:
     bury()
 
 
-async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> None:
+async def test_stop_while_the_cage_is_built_does_not_wait(world: World) -> None:
     wrap = Confined(world.cage, world.confinement())
     before = descriptors()
     async with ChildProcesses() as processes:
@@ -772,14 +772,14 @@ async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> Non
         "kill -9 $$",
     ],
 )
-def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) -> None:
+def test_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) -> None:
     fraud = tmp_path / "bwrap"
     fraud.write_text(f"#!/bin/bash\n{script}\n")
     fraud.chmod(0o755)
     assert not is_confining(Bubblewrap(str(fraud)))
 
 
-def test_a_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> None:
+def test_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> None:
     fraud = tmp_path / "bwrap"
     for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
         fraud.write_text(
@@ -792,7 +792,7 @@ def test_a_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> N
             is_confining(Bubblewrap(str(fraud)))
 
 
-def test_a_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
+def test_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
     """With every number of descriptors that are left, it works or is an error."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     first = os.open("/dev/null", os.O_RDONLY)
@@ -821,7 +821,7 @@ def test_older_kernels_confine_too(version: int) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_mechanism_that_shows_what_is_hidden_is_none(tmp_path: Path) -> None:
+def test_mechanism_that_shows_what_is_hidden_is_none(tmp_path: Path) -> None:
     fraud = tmp_path / "bwrap"
     real = shutil.which("bwrap")
     fraud.write_text(
@@ -847,7 +847,7 @@ def fresh() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("forge_cli.sandbox.isolation.landlock.landlock_version", lambda: 0)
     assert describe_confinement(best_mechanism()) == "commands: not confined"
@@ -863,7 +863,7 @@ def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.needs("Landlock")
-def test_a_machine_with_the_weaker_mechanism_only(
+def test_machine_with_the_weaker_mechanism_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where ``bwrap`` is there, but may make no namespaces."""
@@ -889,7 +889,7 @@ def test_a_machine_with_the_weaker_mechanism_only(
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.needs("bwrap")
-def test_the_mechanism_is_tried_once_and_only_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mechanism_is_tried_once_and_only_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     cage = next(available_mechanisms())
     tried = []
     monkeypatch.setattr(isolation_module, "is_confining", lambda found: not tried.append(found))
@@ -899,11 +899,11 @@ def test_the_mechanism_is_tried_once_and_only_when_wanted(monkeypatch: pytest.Mo
     assert len(tried) == 1
 
 
-def test_the_network_is_open_by_default_unless_isolation_is_required() -> None:
+def test_network_is_open_by_default_unless_isolation_is_required() -> None:
     assert [level.network for level in IsolationLevel] == [True, False, True]
 
 
-def test_a_probe_leaves_nothing_behind(
+def test_probe_leaves_nothing_behind(
     cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -84,7 +84,7 @@ def answer(program: bytes, number: int, argument: int = 0, *, audit: int) -> int
 
 
 @pytest.mark.parametrize("machine", NUMBERS)
-def test_what_the_filter_says_of_each_call(machine: str) -> None:
+def test_filter_answers_each_call(machine: str) -> None:
     numbers = dict(NUMBERS[machine])
     audit = numbers.pop("audit")
     program = seccomp_filter(machine=machine)
@@ -119,7 +119,7 @@ def test_what_the_filter_says_of_each_call(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", WITHOUT_NAMESPACES)
-def test_what_the_filter_says_where_no_namespaces_hold(machine: str) -> None:
+def test_filter_answers_each_call_without_namespaces(machine: str) -> None:
     numbers = dict(WITHOUT_NAMESPACES[machine])
     audit, clone3, socket_call = numbers.pop("audit"), 435, NUMBERS[machine]["socket"]
     usual = seccomp_filter(machine=machine)
@@ -182,7 +182,7 @@ def test_owners_and_attributes_of_files_stay_where_no_mounts_hold(machine: str) 
     }
 
 
-def test_a_machine_whose_numbers_are_not_known_has_no_filter() -> None:
+def test_machine_whose_numbers_are_not_known_has_no_filter() -> None:
     assert seccomp_filter(machine="pdp11") is None
 
 
@@ -242,7 +242,7 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
 """
 
 
-async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(
+async def test_pair_of_datagram_sockets_is_no_way_to_those_of_others(
     cage: Mechanism, place: Path
 ) -> None:
     """One end of it could write to any socket that is seen."""
@@ -252,7 +252,7 @@ async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(
     assert done.stdout == "Operation not permitted\n" * 2 + "b'x'\n" * 2
 
 
-async def test_a_socket_that_is_named_is_reached(
+async def test_socket_that_is_named_is_reached(
     cage: Mechanism, place: Path, tmp_path: Path
 ) -> None:
     address = tmp_path / "agent"

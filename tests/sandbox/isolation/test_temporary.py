@@ -81,7 +81,7 @@ async def test_commands_share_it_and_nobody_else_does(
 
 
 @pytest.mark.needs("Landlock")
-async def test_with_landlock_they_share_tmpdir(temporary: TemporaryFolder, tmp_path: Path) -> None:
+async def test_landlock_commands_share_tmpdir(temporary: TemporaryFolder, tmp_path: Path) -> None:
     wrap = confined(temporary, tmp_path, "Landlock")
     await run('echo one > "$TMPDIR/x"', wrap, tmp_path)
     assert await run('cat "$TMPDIR/x"', wrap, tmp_path) == "one\n"
@@ -96,7 +96,7 @@ async def test_with_landlock_they_share_tmpdir(temporary: TemporaryFolder, tmp_p
         "mkdir /tmp/d; chmod 700 /tmp/d; for i in 1 2 3; do head -c 900000 /dev/zero > /tmp/d/$i; done; sleep 30",
     ],
 )
-async def test_a_command_that_fills_it_is_stopped(
+async def test_command_that_fills_it_is_stopped(
     temporary: TemporaryFolder, tmp_path: Path, line: str
 ) -> None:
     wrap = confined(temporary, tmp_path)
@@ -122,7 +122,7 @@ SCRIPTS = st.lists(st.lists(STEPS, min_size=1, max_size=8).map(" ; ".join), min_
 @pytest.mark.needs("overlay")
 @settings(max_examples=8, deadline=None)
 @given(SCRIPTS)
-async def test_what_trials_leave_is_what_commands_would_leave(scripts: list[str]) -> None:
+async def test_trials_end_like_plain_commands(scripts: list[str]) -> None:
     """But for moves of folders that an overlay does not do: each is one of files then."""
     temporary = TemporaryFolder(1 << 24)
     folder = tempfile.TemporaryDirectory(
@@ -154,7 +154,7 @@ async def test_what_trials_leave_is_what_commands_would_leave(scripts: list[str]
 
 
 @pytest.mark.needs("overlay")
-async def test_what_is_kept_follows_no_link_out_of_it(
+async def test_kept_temporary_files_follow_no_links(
     temporary: TemporaryFolder, tmp_path: Path
 ) -> None:
     """Another command puts a link in the place of a folder while a trial writes to that."""
@@ -175,7 +175,7 @@ async def test_what_is_kept_follows_no_link_out_of_it(
     assert (temporary.path / "d/more").read_text() == "new\n"
 
 
-def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next_one(
+def test_folder_of_a_process_that_was_killed_is_removed_by_the_next_one(
     temporary: TemporaryFolder,
 ) -> None:
     code = "import os; from forge_cli.sandbox.isolation.temporary import TemporaryFolder as T; print(T(1).path);"

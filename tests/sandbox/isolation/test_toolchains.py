@@ -173,7 +173,7 @@ async def run(cage: Mechanism, home: Path, line: str, *read: Path) -> Finished:
         )
 
 
-async def test_no_planted_secret_can_be_read(cage: Mechanism, home: Path) -> None:
+async def test_planted_secrets_cannot_be_read(cage: Mechanism, home: Path) -> None:
     by_name = "".join(f"cat '{home / name}'\n" for name in SECRETS)
     done = await run(
         cage, home, f"{by_name} grep -rl 'the secret' {home} /proc/self/cwd/.. ; ls -A ~"
@@ -202,7 +202,7 @@ async def test_programs_on_the_path_start_although_the_home_is_hidden(
     assert (done.stdout, done.stderr) == ("pyenv\nnode\ncargo\nblack\nmine\nconda\nlinked\n", "")
 
 
-async def test_what_is_named_can_be_read_and_not_written(cage: Mechanism, home: Path) -> None:
+async def test_named_paths_are_readable_and_not_writable(cage: Mechanism, home: Path) -> None:
     done = await run(
         cage,
         home,
@@ -212,7 +212,7 @@ async def test_what_is_named_can_be_read_and_not_written(cage: Mechanism, home: 
     assert done.stdout == "the secret\nrefused\n"
 
 
-def test_a_link_in_a_folder_of_programs_shows_toolchains_only(home: Path) -> None:
+def test_link_in_a_folder_of_programs_shows_toolchains_only(home: Path) -> None:
     planted = home / "project/.venv/bin"
     planted.mkdir(parents=True)
     (planted / "key").symlink_to(home / ".ssh/id_ed25519")
@@ -235,7 +235,7 @@ def test_links_of_the_path_are_kept_below_the_home_only(home: Path, tmp_path: Pa
     ]
 
 
-def test_the_home_itself_is_never_a_toolchain(home: Path) -> None:
+def test_home_itself_is_never_a_toolchain(home: Path) -> None:
     for name in (
         "bin",
         "lib",

@@ -45,7 +45,7 @@ async def why_not(found: NetworkCheck, host: str, port: int = 80) -> str:
     return f"{caught.value} by {caught.value.by}"
 
 
-async def test_what_a_rule_covers_is_looked_up_and_open() -> None:
+async def test_covered_name_is_resolved_and_open() -> None:
     person, away = Person(), Away()
     found = check(person, away)
     assert await found.admit("API.example.org.", 443, clock) == [PUBLIC]
@@ -56,9 +56,7 @@ async def test_what_a_rule_covers_is_looked_up_and_open() -> None:
 @pytest.mark.parametrize(
     ("host", "port"), [("other.example.com", 443), ("api.example.org", 22), ("8.8.8.8", 80)]
 )
-async def test_what_no_rule_covers_is_asked_with_the_command_before_it_is_looked_up(
-    host: str, port: int
-) -> None:
+async def test_uncovered_name_asks_before_it_is_resolved(host: str, port: int) -> None:
     person, away = Person(), Away()
     assert (
         await why_not(check(person, away), host, port) == "no rule covers it; not that one by user"
@@ -70,7 +68,7 @@ async def test_what_no_rule_covers_is_asked_with_the_command_before_it_is_looked
     assert person.heard == [f"{host}:{port} no by user: no rule covers it; not that one"]
 
 
-async def test_a_yes_opens_it() -> None:
+async def test_yes_opens_it() -> None:
     person, away = Person(YES), Away()
     assert await check(person, away).admit("other.example.com", 443, clock) == [PUBLIC]
     assert person.heard == ["other.example.com:443 yes by user"]
@@ -84,15 +82,13 @@ async def test_a_yes_opens_it() -> None:
         ("localhost", "127.0.0.1 is an address of this machine itself"),
     ],
 )
-async def test_a_name_that_leads_inwards_is_refused_whoever_allows_it(
-    host: str, reason: str
-) -> None:
+async def test_name_that_leads_inwards_is_refused_whoever_allows_it(host: str, reason: str) -> None:
     person = Person(YES)
     assert await why_not(check(person), host) == f"{reason} by rule"
     assert person.heard == [f"{host}:80 no by rule: {reason}"]
 
 
-async def test_of_several_addresses_the_public_ones_are_left() -> None:
+async def test_public_addresses_are_selected() -> None:
     assert await check(Person()).admit("half.example.org", 80, clock) == [PUBLIC]
 
 
@@ -123,13 +119,13 @@ async def test_addresses_inwards_and_what_is_no_host_are_refused_with_nobody_ask
     assert len(person.heard[0]) < 800
 
 
-async def test_a_name_without_an_address_was_allowed_and_leads_nowhere() -> None:
+async def test_name_without_an_address_was_allowed_and_leads_nowhere() -> None:
     person = Person()
     assert await check(person).admit("missing.example.org", 80, clock) == []
     assert person.heard == ["missing.example.org:80 yes by rule"]
 
 
-async def test_an_answer_holds_for_the_command_and_many_questions_at_once_are_one() -> None:
+async def test_answer_holds_for_the_command_and_many_questions_at_once_are_one() -> None:
     for answer in (YES, ApprovalDecision(False)):
         person = Person(answer)
         found = check(person)
@@ -148,7 +144,7 @@ async def test_an_answer_holds_for_the_command_and_many_questions_at_once_are_on
         assert len(person.heard) == 20
 
 
-async def test_a_command_asks_for_so_many_names_and_no_more() -> None:
+async def test_command_asks_for_so_many_names_and_no_more() -> None:
     person = Person()
     found = check(person)
     for number in range(MAX_QUESTIONS + 5):
@@ -160,7 +156,7 @@ async def test_a_command_asks_for_so_many_names_and_no_more() -> None:
     assert len(found.refused) == 20
 
 
-async def test_the_clock_stands_still_while_somebody_is_asked() -> None:
+async def test_clock_stands_still_while_somebody_is_asked() -> None:
     stopped = []
 
     @contextmanager
@@ -175,12 +171,12 @@ async def test_the_clock_stands_still_while_somebody_is_asked() -> None:
     assert stopped == ["stop", "go"]
 
 
-async def test_without_a_gate_nothing_is_asked() -> None:
+async def test_network_without_a_gate_asks_nothing() -> None:
     sentence = "no rule covers it; forge could not ask (not interactive) by headless"
     assert await why_not(check(NEVER_ASKS), "other.example.com") == sentence
 
 
-async def test_the_network_of_this_machine_knows_itself() -> None:
+async def test_network_of_this_machine_knows_itself() -> None:
     with anyio.fail_after(60):
         assert set(await INTERNET.resolve("localhost")) <= {"127.0.0.1", "::1"}
     assert INTERNET.is_here("127.0.0.1")

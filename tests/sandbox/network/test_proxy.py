@@ -96,7 +96,7 @@ async def opened(*rules: str) -> AsyncIterator[World]:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_request_goes_to_the_checked_address_with_the_host_of_its_first_line() -> None:
+async def test_request_goes_to_the_checked_address_with_the_host_of_its_first_line() -> None:
     async with opened() as world:
         assert (
             await world.say(
@@ -109,7 +109,7 @@ async def test_a_request_goes_to_the_checked_address_with_the_host_of_its_first_
     assert world.person.heard == ["api.example.org:80 yes by rule"]
 
 
-async def test_a_second_request_on_a_connection_is_not_passed_on() -> None:
+async def test_second_request_on_a_connection_is_not_passed_on() -> None:
     """The server answers before it has read the body, and would read whatever comes behind that."""
     first = b"POST http://api.example.org/x HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
     second = b"GET http://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
@@ -127,7 +127,7 @@ async def test_a_second_request_on_a_connection_is_not_passed_on() -> None:
     assert world.person.heard == ["api.example.org:80 yes by rule"]
 
 
-async def test_a_tunnel_passes_everything_on_both_ways() -> None:
+async def test_tunnel_passes_everything_on_both_ways() -> None:
     async with opened() as world:
         world.patient = True
         with anyio.fail_after(60):
@@ -162,13 +162,13 @@ async def test_a_tunnel_passes_everything_on_both_ways() -> None:
         (b"GET http://missing.example.org/ HTTP/1.1\r\n\r\n", b"502 Bad Gateway"),
     ],
 )
-async def test_what_cannot_be_passed_on_is_answered(request_: bytes, status: bytes) -> None:
+async def test_invalid_proxy_requests_get_an_answer(request_: bytes, status: bytes) -> None:
     async with opened() as world:
         assert (await world.say(request_)).startswith(b"HTTP/1.1 " + status)
     assert world.away.connected == world.got == []
 
 
-async def test_a_server_that_does_not_answer_is_a_bad_gateway() -> None:
+async def test_server_that_does_not_answer_is_a_bad_gateway() -> None:
     async with opened() as world:
         world.away.port = 0
         answer = await world.say(b"GET http://api.example.org/ HTTP/1.1\r\n\r\n")
@@ -176,7 +176,7 @@ async def test_a_server_that_does_not_answer_is_a_bad_gateway() -> None:
     assert b"cannot be reached: nobody listens" in answer
 
 
-async def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_module, "HEAD_TIME", 0.05)
     async with opened() as world:
         assert (await world.say(b"GET http://api.example.org/ HTTP/1.1\r\n")).startswith(
@@ -184,7 +184,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.M
         )
 
 
-async def test_a_connection_that_nothing_passes_through_is_closed(
+async def test_connection_that_nothing_passes_through_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy_module, "IDLE_TIMEOUT", 0.05)
@@ -193,7 +193,7 @@ async def test_a_connection_that_nothing_passes_through_is_closed(
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(
+async def test_flood_is_served_so_many_at_a_time_and_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy_module, "MAX_CONNECTIONS", 3)
@@ -224,7 +224,7 @@ def send(kind: str, through: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "unix", "udp", "not listening", "nothing"])
-async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
+async def test_unexpected_descriptors_are_closed(kind: str) -> None:
     before = descriptors()
     ours, theirs = socket.socketpair()
     with theirs:
@@ -235,7 +235,7 @@ async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
     assert len(descriptors()) == len(before)
 
 
-async def test_a_command_that_ends_before_its_port_is_open_leaves_nothing() -> None:
+async def test_command_that_ends_before_its_port_is_open_leaves_nothing() -> None:
     ours, theirs = socket.socketpair()
     proxy = CommandProxy(NetworkCheck("curl", NetworkRules(), Person(), Away()), ours)
     with theirs, anyio.fail_after(60):

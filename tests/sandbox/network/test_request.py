@@ -11,7 +11,7 @@ def head(*lines: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-def test_a_tunnel() -> None:
+def test_tunnel() -> None:
     assert ProxyRequest.read(
         head("CONNECT a.example:443 HTTP/1.1", "Host: b.example")
     ) == ProxyRequest("a.example", 443)
@@ -20,7 +20,7 @@ def test_a_tunnel() -> None:
     )
 
 
-def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_its_connection() -> (
+def test_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_its_connection() -> (
     None
 ):
     given = head(
@@ -49,7 +49,7 @@ def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_i
         ("http://a.example/a//b", "GET /a//b "),
     ],
 )
-def test_the_path(target: str, line: str) -> None:
+def test_path(target: str, line: str) -> None:
     assert ProxyRequest.read(head(f"GET {target} HTTP/1.1")).head.decode().startswith(line)
 
 
@@ -112,7 +112,7 @@ def test_headers_that_are_refused(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["Content-Length: 5"]])
-def test_a_body_of_unknown_length_is_refused(more: list[str]) -> None:
+def test_body_of_unknown_length_is_refused(more: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
         ProxyRequest.read(
             head("POST http://a.example/ HTTP/1.1", "Transfer-Encoding: chunked", *more)

@@ -56,7 +56,7 @@ def wanted(tmp_path: Path, text: str) -> Isolation:
         ("other.example", []),
     ],
 )
-def test_what_an_entry_covers(entry: str, covered: list[str]) -> None:
+def test_network_entry_covers_hosts_and_ports(entry: str, covered: list[str]) -> None:
     rule = NetworkRule.read(entry)
     assert [
         f"{host}:{port}" for host in HOSTS for port in PORTS if rule.covers(host, port)
@@ -66,7 +66,7 @@ def test_what_an_entry_covers(entry: str, covered: list[str]) -> None:
 @pytest.mark.parametrize(
     "entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"]
 )
-def test_an_entry_is_told_as_it_is_written(entry: str) -> None:
+def test_entry_is_told_as_it_is_written(entry: str) -> None:
     assert str(NetworkRule.read(entry)) == entry
 
 
@@ -102,14 +102,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(("entry", "sentence"), BAD)
-def test_a_bad_entry_is_an_error_with_its_place(tmp_path: Path, entry: str, sentence: str) -> None:
+def test_bad_entry_is_an_error_with_its_place(tmp_path: Path, entry: str, sentence: str) -> None:
     with pytest.raises(WorkerError) as caught:
         wanted(tmp_path, f"network:\n  - fine.example\n  - {entry}\n")
     assert str(caught.value) == f"{tmp_path}/w.yaml:3:5: sandbox.network[1]: {sentence}"
 
 
 @pytest.mark.parametrize("value", ['"*"', "a.example", "{a: b}", "1"])
-def test_it_is_true_or_false_or_a_list(tmp_path: Path, value: str) -> None:
+def test_network_is_a_boolean_or_a_list(tmp_path: Path, value: str) -> None:
     with pytest.raises(
         WorkerError, match=r"sandbox.network: must be true, false, or a list of names such as"
     ):
@@ -126,7 +126,9 @@ def test_it_is_true_or_false_or_a_list(tmp_path: Path, value: str) -> None:
         ("network: [a.example]\nisolation: required", NetworkRules.read(["a.example"])),
     ],
 )
-def test_what_a_worker_says(tmp_path: Path, text: str, network: Network) -> None:
+def test_network_setting_of_a_worker_is_applied(
+    tmp_path: Path, text: str, network: Network
+) -> None:
     assert wanted(tmp_path, text).network == network
 
 
@@ -138,7 +140,7 @@ def test_names_do_not_go_together_with_isolation_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rules", [True, False, NetworkRules.read(["a.example"])])
-def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(
+def test_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(
     rules: Network,
 ) -> None:
     assert narrowest_network(rules, False) is False
@@ -147,7 +149,7 @@ def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(
 
 
 @given(RULES, RULES, st.sampled_from(HOSTS), st.sampled_from(PORTS))
-def test_a_child_reaches_what_both_cover_and_nothing_else(
+def test_child_reaches_what_both_cover_and_nothing_else(
     own: NetworkRules, parent: NetworkRules, host: str, port: int
 ) -> None:
     found = narrowest_network(own, parent)

@@ -91,7 +91,7 @@ async def opened(
 NAMES = "network: ['*.example.org']"
 
 
-async def test_a_program_reaches_what_a_rule_covers_and_hears_why_it_reaches_nothing_else(
+async def test_program_reaches_what_a_rule_covers_and_hears_why_it_reaches_nothing_else(
     place: Path,
 ) -> None:
     person, away = Person(), Away()
@@ -120,7 +120,7 @@ async def test_curl_takes_tunnels(place: Path) -> None:
     assert (done.stdout, away.connected) == ("hello from /t\n", [f"{PUBLIC} 443"])
 
 
-async def test_without_the_proxy_there_is_no_way_out(place: Path) -> None:
+async def test_network_needs_the_proxy(place: Path) -> None:
     async with opened(place, Person(ApprovalDecision(True)), away := Away(), NAMES) as processes:
         tries = (f"http://127.0.0.1:{away.port}/", f"http://{PUBLIC}/")
         done = await processes.run(
@@ -129,7 +129,7 @@ async def test_without_the_proxy_there_is_no_way_out(place: Path) -> None:
     assert done.stdout == "URLError\nURLError\n"
 
 
-async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(
+async def test_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(
     place: Path,
 ) -> None:
     line = "env | sort; ls /proc/self/fd; trap; ulimit -f; cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)'; pwd; ps -e"
@@ -157,7 +157,7 @@ async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(
     assert NetworkProxy.variables()["NO_PROXY"] == ""
 
 
-async def test_the_environment_is_kept_where_the_interpreter_would_change_it(place: Path) -> None:
+async def test_environment_is_kept_where_the_interpreter_would_change_it(place: Path) -> None:
     async with opened(place, Person(), Away(), NAMES) as processes:
         done = await processes.run(["env"], timeout=60, env={"LANG": "C"})
     assert "LC_CTYPE" not in done.stdout
@@ -176,7 +176,7 @@ async def test_how_it_ends_is_how_it_ended(place: Path, line: str) -> None:
     )
 
 
-async def test_a_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path) -> None:
+async def test_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path) -> None:
     away = Away()
     async with opened(place, Person(), away, NAMES) as processes:
         child = processes.start(bash_argv("bash"), cwd=place)
@@ -191,7 +191,7 @@ async def test_a_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path)
             await child.ended.wait()
 
 
-async def test_everything_is_closed_when_commands_end_are_stopped_or_cannot_start(
+async def test_descriptors_are_closed_after_every_kind_of_end(
     place: Path,
 ) -> None:
     async with opened(place, Person(), Away(), NAMES) as processes:
@@ -224,7 +224,7 @@ class Slow(Person):
 
 
 @pytest.mark.long
-async def test_a_command_is_not_timed_out_while_somebody_is_asked(place: Path) -> None:
+async def test_command_is_not_timed_out_while_somebody_is_asked(place: Path) -> None:
     person = Slow()
     async with (
         opened(place, person, Away(), NAMES) as processes,
@@ -251,7 +251,7 @@ async def test_stopping_a_command_takes_its_question_back(place: Path) -> None:
     assert (person.asked, person.heard) == ([], [])
 
 
-async def test_the_interpreter_is_seen_although_the_home_is_hidden(
+async def test_interpreter_is_seen_although_the_home_is_hidden(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(Path(sys.base_prefix).parent))
@@ -261,7 +261,7 @@ async def test_the_interpreter_is_seen_although_the_home_is_hidden(
 
 
 @pytest.mark.parametrize("level", ["auto", "required"])
-async def test_where_nothing_confines_a_list_is_an_error_and_nothing_starts(
+async def test_list_of_names_without_confinement_is_an_error(
     place: Path, level: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -30,7 +30,7 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
-def test_everything_at_once(sandbox: Sandbox, root: Path) -> None:
+def test_combined_changes_are_applied(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/x").write_text("a\nb\n")
     (root / "scratch/old").write_text("o")
     (root / "scratch/here").write_text("h\n")
@@ -63,7 +63,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("operation", "problem"), FAILING)
-def test_after_a_failure_everything_is_as_before(
+def test_failed_patch_restores_all_files(
     sandbox: Sandbox, root: Path, operation: str, problem: str
 ) -> None:
     (root / "scratch/x").write_text("a\n")
@@ -82,7 +82,7 @@ def test_after_a_failure_everything_is_as_before(
     assert tree(root) == before
 
 
-def test_what_could_not_be_undone_is_named(sandbox: Sandbox, root: Path) -> None:
+def test_files_that_could_not_be_restored_are_named(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/a").write_text("a\n")
     changes = (
         Change("/scratch/new/n", "/scratch/new/n", None, b"n"),
@@ -107,7 +107,7 @@ def test_what_could_not_be_undone_is_named(sandbox: Sandbox, root: Path) -> None
 @pytest.mark.parametrize(
     "operation", ["*** Update File: /scratch/x\n-a\n+b", "*** Delete File: /scratch/x"]
 )
-def test_a_file_that_changed_since_the_plan_is_stale(
+def test_file_that_changed_since_the_plan_is_stale(
     sandbox: Sandbox, root: Path, operation: str, meanwhile: str | None
 ) -> None:
     (root / "scratch/x").write_text("a\n")
@@ -123,14 +123,14 @@ def test_a_file_that_changed_since_the_plan_is_stale(
     assert tree(root) == before
 
 
-def test_a_file_that_came_to_be_since_the_plan_is_stale(sandbox: Sandbox, root: Path) -> None:
+def test_file_that_came_to_be_since_the_plan_is_stale(sandbox: Sandbox, root: Path) -> None:
     changes = planned(sandbox, "*** Begin Patch\n*** Add File: /scratch/new\n+n\n*** End Patch")
     (root / "scratch/new").write_text("")
     with pytest.raises(Stale, match="'/scratch/new' has changed since the patch was planned"):
         apply_plan(changes, sandbox)
 
 
-def test_a_path_that_leads_elsewhere_since_the_plan_is_stale(sandbox: Sandbox, root: Path) -> None:
+def test_path_that_leads_elsewhere_since_the_plan_is_stale(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/one").mkdir()
     (root / "scratch/two").mkdir()
     (root / "scratch/link").symlink_to("one")
@@ -156,7 +156,7 @@ def test_two_spellings_of_one_file(sandbox: Sandbox, root: Path) -> None:
     assert (root / "scratch/inner").is_symlink()
 
 
-def test_the_stamp_knows_every_difference() -> None:
+def test_stamp_knows_every_difference() -> None:
     one = Change("x", "/scratch/x", b"a", b"b")
     others = [
         Change("x", "/scratch/y", b"a", b"b"),
@@ -193,7 +193,7 @@ NEW = {
 
 
 @pytest.mark.needs("git")
-def test_what_git_diff_writes(tmp_path: Path) -> None:
+def test_git_diff_is_a_patch(tmp_path: Path) -> None:
     """Two trees that differ in everything: what git says about them makes one of them the other."""
 
     def git(folder: Path, *words: str) -> str:
@@ -253,7 +253,7 @@ def mode(path: Path) -> int:
     ],
     ids=["updated", "moved", "moved and updated", "moved twice", "moved and made anew"],
 )
-def test_the_mode_of_a_file_stays(sandbox: Sandbox, root: Path, operations: str, name: str) -> None:
+def test_mode_of_a_file_stays(sandbox: Sandbox, root: Path, operations: str, name: str) -> None:
     script(root / "scratch/run")
     patched(sandbox, f"*** Begin Patch\n{operations}\n*** End Patch")
     assert mode(root / name) == SCRIPT
@@ -272,14 +272,14 @@ def test_files_that_change_places_change_their_modes_too(sandbox: Sandbox, root:
     assert (mode(root / "scratch/run"), mode(root / "scratch/text")) == (plain, SCRIPT)
 
 
-def test_a_file_added_where_one_was_moved_away_is_a_plain_one(sandbox: Sandbox, root: Path) -> None:
+def test_file_added_where_one_was_moved_away_is_a_plain_one(sandbox: Sandbox, root: Path) -> None:
     script(root / "scratch/run")
     move = "*** Update File: /scratch/run\n*** Move to: /scratch/moved\n*** Delete File: /scratch/moved"
     patched(sandbox, f"*** Begin Patch\n{move}\n*** Add File: /scratch/moved\n+n\n*** End Patch")
     assert not mode(root / "scratch/moved") & stat.S_IXUSR
 
 
-def test_after_a_failure_the_modes_are_as_before(sandbox: Sandbox, root: Path) -> None:
+def test_failed_patch_restores_modes(sandbox: Sandbox, root: Path) -> None:
     changed, deleted = script(root / "scratch/changed"), script(root / "scratch/deleted")
     (root / "scratch/last").write_text("l\n")
 

@@ -44,7 +44,7 @@ EVERYTHING = """\
 """
 
 
-def test_every_operation_of_the_envelope() -> None:
+def test_envelope_has_every_operation() -> None:
     first = (HunkLine(" ", "one"), HunkLine(" ", ""), HunkLine("-", "two"), HunkLine("+", "2"))
     hunks = (
         Hunk(9, first, anchors=("class A:", "def f(self):")),
@@ -59,7 +59,7 @@ def test_every_operation_of_the_envelope() -> None:
     )
 
 
-def test_what_a_patch_wants_of_each_path() -> None:
+def test_accesses_of_a_patch_are_listed_by_path() -> None:
     assert patch_accesses(parse_patch(EVERYTHING)) == [
         ("/scratch/new.txt", Access.WRITE),
         ("/scratch/old.txt", Access.DELETE),
@@ -68,7 +68,7 @@ def test_what_a_patch_wants_of_each_path() -> None:
     ]
 
 
-def test_the_first_hunk_needs_no_marker_and_empty_lines_may_separate() -> None:
+def test_first_hunk_needs_no_marker_and_empty_lines_may_separate() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n-1\n+2\n\n@@ x\n-3\n\n*** End Patch\n"
     assert parse_patch(patch).operations == (
         Update(
@@ -81,7 +81,7 @@ def test_the_first_hunk_needs_no_marker_and_empty_lines_may_separate() -> None:
     )
 
 
-def test_a_blank_line_of_context_at_the_start_is_kept() -> None:
+def test_blank_line_of_context_at_the_start_is_kept() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n \n-1\n*** End Patch"
     assert parse_patch(patch).operations == (
         Update("a", (Hunk(3, (HunkLine(" ", ""), HunkLine("-", "1"))),)),
@@ -187,7 +187,7 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ("Index: x\n", "line 1 of the patch: the header has no file"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(patch: str, problem: str) -> None:
+def test_patch_errors_name_their_line(patch: str, problem: str) -> None:
     with pytest.raises(ToolError) as refused:
         parse_patch(patch)
     assert problem in str(refused.value)
@@ -237,7 +237,7 @@ def test_names_in_the_headers_of_diffs(
     assert names(old, new, zones) == meant
 
 
-def test_a_diff_without_numbers_and_one_by_mail() -> None:
+def test_diff_without_numbers_and_one_by_mail() -> None:
     patch = "--- x\n+++ x\n@@\n-a\n+b\n\n@@ @@\n-c\n--- y\n+++ y\n@@ -2,0 +3 @@ def f():\n+d\n-- \n2.39\n"
     assert parse_patch(patch).operations == (
         Update(
@@ -255,7 +255,7 @@ piece = st.sampled_from([piece for line in PIECES.split("\n") for piece in line.
 
 
 @given(st.lists(piece, max_size=12), st.sampled_from(["", "*** Begin Patch\n", "--- a\n+++ a\n"]))
-def test_any_text_is_a_patch_or_refused(lines: list[str], start: str) -> None:
+def test_arbitrary_text_is_a_patch_or_refused(lines: list[str], start: str) -> None:
     try:
         patch = parse_patch(start + "\n".join(lines))
     except ToolError as refused:

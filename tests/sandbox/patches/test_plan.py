@@ -50,7 +50,7 @@ def refusal(patch: str, **files: str) -> str:
     return str(refused.value)
 
 
-def test_a_move_alone_keeps_every_byte() -> None:
+def test_move_alone_keeps_every_byte() -> None:
     patch = parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch")
     data = b"\xff\x00\r\n"
     assert plan_patch(patch, {"a": data}.get) == (
@@ -78,18 +78,18 @@ def test_a_move_alone_keeps_every_byte() -> None:
         ("diff --git a/x b/x\n--- a/x\n+++ /dev/null\n", "shows only some of its lines"),
     ],
 )
-def test_what_cannot_be(patch: str, problem: str) -> None:
+def test_impossible_patches_are_refused(patch: str, problem: str) -> None:
     assert problem in refusal(patch, x="a\nb\n", z="")
 
 
-def test_a_relative_path_that_was_meant_from_the_root_is_recognised() -> None:
+def test_relative_path_that_was_meant_from_the_root_is_recognised() -> None:
     patch = parse_patch(update("-a", "scratch/x"))
     with pytest.raises(ToolError, match="'scratch/x' does not exist; '/scratch/x' does"):
         plan_patch(patch, {"/scratch/x": b"a"}.get)
 
 
 @pytest.mark.parametrize("data", [b"caf\xe9\n", b"a\0b\n"])
-def test_only_text_is_patched_but_anything_is_deleted(data: bytes) -> None:
+def test_patch_changes_text_and_deletes_anything(data: bytes) -> None:
     with pytest.raises(ToolError, match="cannot be patched"):
         plan_patch(parse_patch(update("-a")), {"x": data}.get)
     deletion = parse_patch("*** Begin Patch\n*** Delete File: x\n*** End Patch")
@@ -97,14 +97,14 @@ def test_only_text_is_patched_but_anything_is_deleted(data: bytes) -> None:
 
 
 class TestSameFileTwice:
-    def test_an_added_file_can_be_updated_and_a_deleted_one_added(self) -> None:
+    def test_added_file_can_be_updated_and_a_deleted_one_added(self) -> None:
         patch = (
             "*** Begin Patch\n*** Add File: y\n+a\n*** Update File: y\n-a\n+b\n"
             "*** Delete File: x\n*** Add File: x\n+new\n*** End Patch"
         )
         assert outcome(patch, x="a\n") == {"y": "b\n", "x": "new\n"}
 
-    def test_what_comes_to_nothing_is_said(self) -> None:
+    def test_patch_without_effect_is_reported(self) -> None:
         patch = (
             "*** Begin Patch\n*** Update File: x\n-a\n+b\n*** Update File: x\n-b\n+a\n*** End Patch"
         )
@@ -112,7 +112,7 @@ class TestSameFileTwice:
 
 
 class TestPlace:
-    def test_a_place_that_is_not_the_only_one_is_refused_with_all_of_them(self) -> None:
+    def test_place_that_is_not_the_only_one_is_refused_with_all_of_them(self) -> None:
         answer = refusal(update("@@\n-        return x\n+        return 0"), x=PROGRAM)
         assert (
             "hunk 1 of 'x' (line 3 of the patch) fits in several places (lines 4, 8, 14)" in answer
@@ -125,7 +125,7 @@ class TestPlace:
             "x": PROGRAM.replace("g(self):\n        x = 1", "g(self):\n        x = 9")
         }
 
-    def test_an_anchor_that_is_there_twice_is_not_enough(self) -> None:
+    def test_anchor_that_is_there_twice_is_not_enough(self) -> None:
         answer = refusal(update("@@ def f(self):\n-        return x"), x=PROGRAM)
         assert "fits in several places (lines 4, 14)" in answer
 
@@ -133,16 +133,16 @@ class TestPlace:
         answer = refusal(update("@@ class A:\n-        x = 2"), x=PROGRAM)
         assert "its lines are at line 13, not below 'class A:', as it states" in answer
 
-    def test_a_block_goes_on_behind_the_bracket_of_its_head(self) -> None:
+    def test_block_goes_on_behind_the_bracket_of_its_head(self) -> None:
         before = "def f(\n    a,\n):\n    return 1\n\n\ndef g(\n    a,\n):\n    return 1\n"
         patch = update("@@ def f(\n-    return 1\n+    return 2")
         assert outcome(patch, x=before) == {"x": before.replace("return 1", "return 2", 1)}
 
-    def test_a_hunk_may_begin_with_the_line_behind_the_block(self) -> None:
+    def test_hunk_may_begin_with_the_line_behind_the_block(self) -> None:
         patch = update("@@ def g(self):\n \n \n+# B\n class B:")
         assert outcome(patch, x=PROGRAM) == {"x": PROGRAM.replace("class B", "# B\nclass B")}
 
-    def test_a_line_that_begins_no_block_is_an_anchor_for_all_below(self) -> None:
+    def test_line_that_begins_no_block_is_an_anchor_for_all_below(self) -> None:
         assert outcome(update("@@ b\n-a\n+c"), x="a\nb\n\na\n") == {"x": "a\nb\n\nc\n"}
 
     def test_hunks_come_in_the_order_of_the_file(self) -> None:
@@ -155,10 +155,10 @@ class TestPlace:
     def test_hunks_do_not_overlap(self) -> None:
         assert "hunk 2" in refusal(update("@@\n a\n-b\n+B\n@@\n b\n-c\n+C"), x="a\nb\nc\n")
 
-    def test_the_hunk_before_makes_the_next_place_the_only_one(self) -> None:
+    def test_hunk_before_makes_the_next_place_the_only_one(self) -> None:
         assert outcome(update("@@\n a\n-x\n+1\n@@\n-x\n+2"), x="a\nx\nx\n") == {"x": "a\n1\n2\n"}
 
-    def test_the_end_of_the_file(self) -> None:
+    def test_end_of_the_file(self) -> None:
         assert outcome(update("@@\n-x\n+y\n*** End of File"), x="x\nx\n") == {"x": "x\ny\n"}
         assert outcome(update("@@\n+y\n*** End of File"), x="x\n") == {"x": "x\ny\n"}
         answer = refusal(update("@@\n-x\n*** End of File"), x="x\nz\n")
@@ -169,7 +169,7 @@ class TestPlace:
         assert "only adds lines without context" in refusal(update(body), x="x\n")
         assert outcome(update("+y"), x="") == {"x": "y\n"}
 
-    def test_a_failed_hunk_names_the_nearest_lines(self) -> None:
+    def test_failed_hunk_names_the_nearest_lines(self) -> None:
         answer = refusal(
             update("@@\n     def g(self):\n         x = 1\n-        return y"), x=PROGRAM
         )
@@ -177,7 +177,7 @@ class TestPlace:
         assert "6:     def g(self):\n7:         x = 1\n8:         return x\n" in answer
         assert answer.endswith("Line 8 differs; the patch has:         return y")
 
-    def test_a_line_that_is_nearly_there_is_found(self) -> None:
+    def test_line_that_is_nearly_there_is_found(self) -> None:
         assert "1: the quick fox" in refusal(update("-the quick fax"), x="the quick fox\nz\n")
         assert "Nearest" not in refusal(update("-something else"), x="1\n2\n")
 
@@ -202,19 +202,19 @@ class TestLineNumbers:
         return f"--- x\n+++ x\n@@ -{line},3 +{line},3 @@\n a\n-x\n+X\n b\n"
 
     @pytest.mark.parametrize("line", [2, 3, 5, 100])
-    def test_they_are_no_guess(self, line: int) -> None:
+    def test_stated_line_numbers_must_match_exactly(self, line: int) -> None:
         assert "fits in several places (lines 1, 4, 7)" in refusal(self.diff(line), x=self.BEFORE)
 
-    def test_they_do_not_matter_where_there_is_one_place(self) -> None:
+    def test_stated_line_numbers_do_not_matter_for_one_place(self) -> None:
         assert outcome(self.diff(77), x="1\n2\na\nx\nb\n") == {"x": "1\n2\na\nX\nb\n"}
 
-    def test_a_shift_goes_on_to_the_next_hunk(self) -> None:
+    def test_shift_goes_on_to_the_next_hunk(self) -> None:
         patch = "--- x\n+++ x\n@@ -1 +1 @@\n-q\n+Q\n@@ -5,3 +5,3 @@\n a\n-x\n+X\n b\n"
         assert outcome(patch, x=f"#\n#\nq\n{self.BEFORE}") == {
             "x": "#\n#\nQ\na\nx\nb\na\nX\nb\na\nx\nb\n"
         }
 
-    def test_they_serve_in_an_envelope_too(self) -> None:
+    def test_line_numbers_work_in_an_envelope(self) -> None:
         patch = update("@@ -4,3 +4,3 @@\n a\n-x\n+X\n b")
         assert outcome(patch, x=self.BEFORE) == {"x": "a\nx\nb\na\nX\nb\na\nx\nb\n"}
 
@@ -223,7 +223,7 @@ class TestSpaces:
     def test_spaces_at_the_end_do_not_matter_and_stay_where_the_file_has_them(self) -> None:
         assert outcome(update(" a\n-b  \n+c"), x="a \nb\n") == {"x": "a \nc\n"}
 
-    def test_an_exact_place_wins_over_one_with_other_spaces(self) -> None:
+    def test_exact_place_wins_over_one_with_other_spaces(self) -> None:
         assert outcome(update("-a\n+b"), x="  a\na \na\n") == {"x": "  a\na \nb\n"}
 
     def test_added_lines_get_the_indentation_that_the_hunk_lacks(self) -> None:
@@ -242,7 +242,7 @@ class TestSpaces:
     def test_spaces_for_tabs(self) -> None:
         assert outcome(update(" x:\n-\ta\n+\t\tb"), x="x:\n  a\n") == {"x": "x:\n    b\n"}
 
-    def test_a_line_in_place_of_one_that_only_lacks_its_indentation(self) -> None:
+    def test_line_in_place_of_one_that_only_lacks_its_indentation(self) -> None:
         before = "def f():\n    a()\n    return 1\n"
         assert outcome(update(" def f():\n-a()\n+b()\n+\n+c()"), x=before) == {
             "x": "def f():\n    b()\n\n    c()\n    return 1\n"
@@ -259,7 +259,7 @@ class TestSpaces:
 
 
 class TestEndings:
-    def test_a_file_with_carriage_returns_keeps_them(self) -> None:
+    def test_file_with_carriage_returns_keeps_them(self) -> None:
         patch = update(" a\n-b\n+B\n+C\n*** End of File")
         assert outcome(patch, x="a\r\nb\r\n") == {"x": "a\r\nB\r\nC\r\n"}
         assert outcome(patch.replace("\n", "\r\n"), x="a\nb\n") == {"x": "a\nB\nC\n"}
@@ -269,28 +269,28 @@ class TestEndings:
         assert outcome(patch, x="a\r\nb\r\n") == {"x": "a\r\nB\r\n"}
         assert outcome(patch, x="a\nb\n") == {"x": "a\nB\n"}
 
-    def test_a_new_file_has_the_carriage_returns_that_its_lines_have(self) -> None:
+    def test_new_file_has_the_carriage_returns_that_its_lines_have(self) -> None:
         assert outcome("--- /dev/null\n+++ y\n@@ -0,0 +1,2 @@\n+a\r\n+b\r\n") == {"y": "a\r\nb\r\n"}
 
-    def test_in_a_mixed_file_new_lines_end_as_their_neighbours_do(self) -> None:
+    def test_new_lines_in_a_mixed_file_end_like_their_neighbours(self) -> None:
         assert outcome(update("@@\n a\n+1\n@@\n b\n+2"), x="a\r\nb\nc\r\n") == {
             "x": "a\r\n1\r\nb\n2\nc\r\n"
         }
 
-    def test_only_newlines_end_a_line(self) -> None:
+    def test_newlines_alone_end_a_line(self) -> None:
         assert outcome(update("-a\x0cb\u2028c\rd\n+e"), x="a\x0cb\u2028c\rd\n") == {"x": "e\n"}
 
     def test_lines_behind_a_line_without_newline(self) -> None:
         assert outcome(update(" a\n+b"), x="a") == {"x": "a\nb"}
 
-    def test_a_line_said_to_be_the_last_is_the_last(self) -> None:
+    def test_line_said_to_be_the_last_is_the_last(self) -> None:
         patch = "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n"
         assert outcome(patch, x="a\na\n") == {"x": "a\nb"}
         assert "not at the end of the file" in refusal(patch, x="a\nz\n")
 
-    def test_a_byte_order_mark_stays(self) -> None:
+    def test_byte_order_mark_stays(self) -> None:
         assert outcome(update("-a\n+b"), x="\ufeffa\n") == {"x": "\ufeffb\n"}
 
-    def test_a_diff_can_remove_everything(self) -> None:
+    def test_diff_can_remove_everything(self) -> None:
         assert outcome("--- x\n+++ x\n@@ -1,2 +0,0 @@\n-a\n-b\n", x="a\nb\n") == {"x": ""}
         assert outcome("--- x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n", x="a\nb\n") == {"x": None}

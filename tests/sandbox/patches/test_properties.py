@@ -145,28 +145,28 @@ def refused_or_right(patch: str, edit: Edit) -> None:
 
 
 @given(edits(repetitive))
-def test_a_diff_leads_to_the_intended_text(edit: Edit) -> None:
+def test_diff_leads_to_the_intended_text(edit: Edit) -> None:
     assert result(as_diff(unified(edit)), edit.before) == edit.after.encoded()
 
 
 @given(edits(distinct, same_end=True))
-def test_an_envelope_leads_to_the_intended_text(edit: Edit) -> None:
+def test_envelope_leads_to_the_intended_text(edit: Edit) -> None:
     assert result(as_envelope(envelope(edit)), edit.before) == edit.after.encoded()
 
 
 @given(edits(repetitive, same_end=True), st.integers(0, 3))
-def test_an_envelope_with_little_context_is_refused_or_right(edit: Edit, context: int) -> None:
+def test_envelope_with_little_context_is_refused_or_right(edit: Edit, context: int) -> None:
     refused_or_right(as_envelope(envelope(edit, context)), edit)
 
 
 @given(edits(repetitive), st.data())
-def test_a_diff_without_line_numbers_is_refused_or_right(edit: Edit, data: st.DataObject) -> None:
+def test_diff_without_line_numbers_is_refused_or_right(edit: Edit, data: st.DataObject) -> None:
     hunks = [["@@", *hunk[1:]] if data.draw(st.booleans()) else hunk for hunk in unified(edit)]
     refused_or_right(as_diff(hunks), edit)
 
 
 @given(edits(repetitive, same_end=True), st.booleans(), st.data())
-def test_a_spoilt_line_is_never_success_in_the_wrong_place(
+def test_spoilt_line_is_never_success_in_the_wrong_place(
     edit: Edit, as_a_diff: bool, data: st.DataObject
 ) -> None:
     hunks = unified(edit) if as_a_diff else envelope(edit)

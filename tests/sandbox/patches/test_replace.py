@@ -40,13 +40,11 @@ def refusal(data: bytes, old: str, new: str = "new", **given: bool) -> str:
         (b"a\x0cb\rc\n", "b\r", "x\r", b"a\x0cx\rc\n"),
     ],
 )
-def test_one_place_changes_and_the_rest_stays(
-    data: bytes, old: str, new: str, after: bytes
-) -> None:
+def test_replacement_changes_one_place_only(data: bytes, old: str, new: str, after: bytes) -> None:
     assert replaced(data, old, new) == after
 
 
-def test_where_it_was_is_told() -> None:
+def test_move_names_the_old_path() -> None:
     found = replace_text("a.py", CODE, "    return", "    yield", everywhere=True)
     assert found.lines == (2, 6)
     assert found.after.encode() == CODE.replace(b"return", b"yield")
@@ -108,7 +106,7 @@ def test_it_does_what_python_does(head: str, old: str, new: str, tail: str, endi
         ),
     ],
 )
-def test_a_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: str) -> None:
+def test_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: str) -> None:
     assert refusal(data, old, new) == sentence
 
 
@@ -131,18 +129,18 @@ def test_a_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: st
         ("def one(x):", "1: def one():\nLine 1 differs; old has: def one(x):"),
     ],
 )
-def test_the_nearest_lines_are_shown_with_their_numbers(old: str, near: str) -> None:
+def test_nearest_lines_are_shown_with_their_numbers(old: str, near: str) -> None:
     assert refusal(CODE, old) == f"old is not in 'a.py'.\nThe nearest lines are:\n{near}"
 
 
-def test_nothing_of_a_file_that_may_hold_secrets_is_shown() -> None:
+def test_search_shows_nothing_of_possible_secrets() -> None:
     assert refusal(b"KEY=abcdef\n", "KEY=abcdeg", quiet=True) == (
         "old is not in 'a.py'; read the file and copy the text exactly"
     )
 
 
 @pytest.mark.long
-def test_a_long_file_full_of_matches_takes_a_moment() -> None:
+def test_long_file_full_of_matches_takes_a_moment() -> None:
     data = b"a\n" * 200_000
     assert "200000 times, at lines 1, 2, 3, 4, 5 and 199995 more" in refusal(data, "a")
     assert replaced(data, "a", "b", everywhere=True) == b"b\n" * 200_000

@@ -50,7 +50,7 @@ MANY, MUCH = (
         ),
     ],
 )
-def test_what_the_kernel_counts_is_said_as_ever(
+def test_limits_of_the_kernel_have_the_same_messages(
     tmp_path: Path, files: dict[str, str], contained: bool, exceeded: str | None
 ) -> None:
     """With the files that the kernel shows in a group, written down."""
@@ -62,7 +62,7 @@ def test_what_the_kernel_counts_is_said_as_ever(
     assert group.exceeded() == exceeded
 
 
-def test_what_is_left_of_others_is_removed_and_what_is_in_use_stays(
+def test_leftovers_are_removed_except_those_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "groups_around", lambda: tmp_path)
@@ -72,9 +72,7 @@ def test_what_is_left_of_others_is_removed_and_what_is_in_use_stays(
     assert sorted(os.listdir(tmp_path)) == ["forge-1-old", "of-somebody-else"]
 
 
-def test_without_limits_or_a_place_there_is_no_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_needs_limits_and_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "groups_around", lambda: tmp_path)
     assert new_group(NO_LIMITS, contained=False) is None
     monkeypatch.setattr(groups, "groups_around", lambda: tmp_path / "missing")
@@ -91,7 +89,7 @@ async def run(place: Path, line: str) -> Finished:
 
 
 @pytest.mark.needs("cgroups")
-async def test_the_kernel_stops_what_is_too_much_and_no_group_is_left(tmp_path: Path) -> None:
+async def test_kernel_stops_what_is_too_much_and_no_group_is_left(tmp_path: Path) -> None:
     around = groups_around()
     assert around
     many = await run(tmp_path, "for n in {1..40}; do sleep 30 & done; wait")

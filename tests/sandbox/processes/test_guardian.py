@@ -60,7 +60,7 @@ def reap_adopted(known: int) -> None:
         "trap '' HUP TERM INT; (sleep {0}; sleep {0}) & echo; wait",
     ],
 )
-def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path, line: str) -> None:
+def test_process_trees_end_when_forge_is_killed(tmp_path: Path, line: str) -> None:
     name, gate = tag(), tmp_path / "gate"
     os.mkfifo(gate)
     with stranger("sleep", tag()) as other:
@@ -89,7 +89,7 @@ def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path, line: str) ->
 
 
 @pytest.mark.anyio
-async def test_it_ends_with_the_commands(tmp_path: Path) -> None:
+async def test_proxy_ends_with_its_command(tmp_path: Path) -> None:
     with anyio.fail_after(60):
         async with ChildProcesses() as processes:
             env = clean_environment()

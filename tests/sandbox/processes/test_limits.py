@@ -55,7 +55,7 @@ async def run(
 
 
 @CONFINED
-async def test_a_command_that_starts_too_many_processes_is_stopped(
+async def test_command_that_starts_too_many_processes_is_stopped(
     place: Path, confined: str | None
 ) -> None:
     """No more of them than a test machine can bear: the limit would be passed by any number."""
@@ -67,7 +67,7 @@ async def test_a_command_that_starts_too_many_processes_is_stopped(
 
 
 @CONFINED
-async def test_a_command_that_takes_too_much_memory_is_stopped(
+async def test_command_that_takes_too_much_memory_is_stopped(
     place: Path, confined: str | None
 ) -> None:
     done = await run(
@@ -85,7 +85,7 @@ async def test_memory_that_processes_share_counts_once(place: Path) -> None:
 
 
 @CONFINED
-async def test_a_file_that_grows_too_large_fails(place: Path, confined: str | None) -> None:
+async def test_file_that_grows_too_large_fails(place: Path, confined: str | None) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     limits = ProcessLimits(file_size=1 << 20)
     lift = "ulimit -f unlimited;" if confined else ""
@@ -110,7 +110,7 @@ async def test_private_folders_hold_only_so_much(place: Path) -> None:
     assert done.stdout == f"{1 << 20}\n{1 << 20}\n"
 
 
-async def test_what_stays_within_its_limits_is_left_alone(place: Path) -> None:
+async def test_command_within_its_limits_is_not_stopped(place: Path) -> None:
     done = await run(place, "sleep 0.3; echo done", DEFAULT_LIMITS)
     assert (done.stdout, done.exit_code, done.exceeded) == ("done\n", 0, None)
 
@@ -141,7 +141,7 @@ def test_nonsense_is_refused(limits: dict[str, Any], reason: str) -> None:
         wanted({"limits": limits})
 
 
-def test_the_stricter_of_two_limits() -> None:
+def test_stricter_of_two_limits() -> None:
     assert ProcessLimits(10, None, 5) & ProcessLimits(None, 3, 7) == ProcessLimits(10, 3, 5)
     assert [spell_size(size) for size in (4 << 30, 1536 << 20, 1000, 0)] == [
         "4g",

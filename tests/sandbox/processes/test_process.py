@@ -63,7 +63,7 @@ async def run_out_of_time(line: str, folder: Path) -> Finished:
         ("nosuch", 127, None),
     ],
 )
-async def test_an_exit_and_a_signal_are_told_apart(
+async def test_exit_and_a_signal_are_told_apart(
     tmp_path: Path, line: str, exit_code: int | None, signal: int | None
 ) -> None:
     done = await run(line, tmp_path)
@@ -75,7 +75,7 @@ async def test_an_exit_and_a_signal_are_told_apart(
     )
 
 
-async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path) -> None:
+async def test_commands_are_limited_and_refused_after_the_end(tmp_path: Path) -> None:
     settings = {"cwd": tmp_path, "env": clean_environment()}
     async with ChildProcesses(at_most=1) as processes:
         processes.start(bash_argv("read x"), takes_input=True, **settings)
@@ -85,7 +85,7 @@ async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path)
         processes.start(bash_argv("true"), **settings)
 
 
-async def test_the_environment_is_an_allow_list(
+async def test_environment_is_an_allow_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (
@@ -113,7 +113,9 @@ async def test_the_environment_is_an_allow_list(
     assert "NAMED_KEY" not in unnamed
 
 
-async def test_no_file_of_the_user_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_startup_files_of_the_user_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = Path(os.environ["HOME"])
     for name in (".bashrc", ".bash_profile", ".profile", "env.sh"):
         (home / name).write_text("echo surprise\n")
@@ -121,18 +123,18 @@ async def test_no_file_of_the_user_is_read(tmp_path: Path, monkeypatch: pytest.M
     assert (await run("echo done", tmp_path)).stdout == "done\n"
 
 
-async def test_a_line_may_begin_with_a_dash(tmp_path: Path) -> None:
+async def test_line_may_begin_with_a_dash(tmp_path: Path) -> None:
     assert (await run("-x; echo next", tmp_path)).stdout == "next\n"
 
 
-async def test_there_is_no_terminal_no_input_and_a_session_of_its_own(tmp_path: Path) -> None:
+async def test_command_has_its_own_session_and_no_terminal(tmp_path: Path) -> None:
     line = "cat; (: </dev/tty) 2>/dev/null || echo none; read -r -a s </proc/$$/stat; echo $$ ${s[4]} ${s[5]}"
     none, ids = (await run(line, tmp_path)).stdout.splitlines()
     pid, group, session = map(int, ids.split())
     assert (none, group, session) == ("none", pid, pid)
 
 
-async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
+async def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     secret = os.readlink(f"/proc/self/fd/{reading}")
@@ -154,7 +156,7 @@ async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
         (["/etc/passwd"], ".", "Permission denied"),
     ],
 )
-async def test_what_cannot_start_says_why_and_leaves_nothing_open(
+async def test_failed_start_has_a_reason_and_leaves_nothing_open(
     tmp_path: Path, words: list[str], folder: str, reason: str
 ) -> None:
     async with ChildProcesses() as processes:
@@ -175,7 +177,7 @@ async def test_memory_is_bounded_while_output_is_not(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
 
 
-async def test_a_background_process_does_not_hold_the_result_back(tmp_path: Path) -> None:
+async def test_background_process_does_not_hold_the_result_back(tmp_path: Path) -> None:
     sleeping = tag()
     async with ChildProcesses() as processes:
         with anyio.fail_after(60):
@@ -190,7 +192,7 @@ async def test_a_background_process_does_not_hold_the_result_back(tmp_path: Path
     assert not sleepers(sleeping)
 
 
-async def test_a_timeout_stops_the_command_and_keeps_what_it_said(tmp_path: Path) -> None:
+async def test_timeout_stops_the_command_and_keeps_what_it_said(tmp_path: Path) -> None:
     line = "trap 'echo asked; exit 5' TERM; echo problem >&2; echo started; while :; do sleep 0.01; done"
     done = await run_out_of_time(line, tmp_path)
     assert (done.stdout, done.exit_code, done.timed_out) == ("started\nasked\n", 5, True)
@@ -198,12 +200,12 @@ async def test_a_timeout_stops_the_command_and_keeps_what_it_said(tmp_path: Path
     assert done.duration_ms >= 100
 
 
-async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
+async def test_command_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     done = await run_out_of_time("trap '' TERM; echo started; while :; do sleep 1; done", tmp_path)
     assert (done.stdout, done.signal, done.timed_out) == ("started\n", 9, True)
 
 
-async def test_an_end_in_time_is_no_timeout_although_the_output_stays_open(tmp_path: Path) -> None:
+async def test_end_in_time_is_no_timeout_although_the_output_stays_open(tmp_path: Path) -> None:
     sleeping = tag()
     done = await run(f"sleep {sleeping} & sleep 0.2", tmp_path, timeout=30)
     assert (done.exit_code, done.timed_out) == (0, False)
@@ -211,7 +213,7 @@ async def test_an_end_in_time_is_no_timeout_although_the_output_stays_open(tmp_p
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("way", ESCAPES)
-async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
+async def test_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
     sleeping = tag()
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
@@ -231,7 +233,7 @@ async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("way", ESCAPES)
-async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str) -> None:
+async def test_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str) -> None:
     sleeping = tag()
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out, anyio.CancelScope() as scope:
@@ -256,7 +258,7 @@ async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str
 @pytest.mark.long
 @pytest.mark.few(3)
 @pytest.mark.parametrize("way", ESCAPES)
-async def test_nothing_outlives_the_context(tmp_path: Path, way: str) -> None:
+async def test_processes_do_not_outlive_the_context(tmp_path: Path, way: str) -> None:
     sleeping = tag()
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
@@ -297,7 +299,7 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
     )
 
 
-async def test_who_watches_and_fails_stops_everything_too(tmp_path: Path) -> None:
+async def test_failing_watcher_stops_the_command(tmp_path: Path) -> None:
     sleeping, before = tag(), descriptors()
 
     def fail(shown: str) -> None:
@@ -309,7 +311,7 @@ async def test_who_watches_and_fails_stops_everything_too(tmp_path: Path) -> Non
     assert (sleepers(sleeping), children(), descriptors()) == ([], [], before)
 
 
-async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
+async def test_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
     before = descriptors()
     with anyio.CancelScope() as scope:
         async with ChildProcesses() as processes:
@@ -320,7 +322,7 @@ async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
     assert (child.running, children(), descriptors()) == (False, [], before)
 
 
-async def test_many_sessions_of_one_command_go_at_once(tmp_path: Path) -> None:
+async def test_sessions_of_one_command_run_concurrently(tmp_path: Path) -> None:
     sleeping = tag()
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
@@ -354,7 +356,7 @@ async def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
         assert (other.poll(), ended.wait()) == (None, 3)
 
 
-async def test_what_another_thread_starts_meanwhile_is_its_own(tmp_path: Path) -> None:
+async def test_process_of_another_thread_is_not_marked(tmp_path: Path) -> None:
     others: list[subprocess.Popen[bytes]] = []
     enough = threading.Event()
 
@@ -400,11 +402,11 @@ async def many(count: int, folder: Path) -> None:
 
 
 @pytest.mark.long
-async def test_nothing_piles_up_over_ten_thousand_commands(tmp_path: Path) -> None:
+async def test_ten_thousand_commands_leave_nothing_open(tmp_path: Path) -> None:
     await many(10_000, tmp_path)
 
 
-async def test_a_kernel_that_does_not_tell_is_asked(
+async def test_kernel_that_does_not_tell_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
@@ -425,7 +427,7 @@ def no_adoption() -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_adoption")
-async def test_without_a_view_of_processes_the_group_is_stopped(
+async def test_process_group_is_stopped_without_proc(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tree, "_PROC", False)
@@ -450,7 +452,7 @@ time.sleep(300)
 
 
 @pytest.mark.long
-async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> None:
+async def test_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> None:
     """A traced process stays in the process table until its tracer has looked at it, killed or not."""
     before = descriptors()
     async with ChildProcesses() as processes:

@@ -38,7 +38,7 @@ def check_once(original: bytes, told: str) -> int:
 
 
 @given(TEXT, st.lists(st.integers(1, 9)), st.lists(st.integers(1, 9)))
-def test_every_byte_is_handed_out_once_in_whole_characters(
+def test_output_returns_every_byte_once_in_whole_characters(
     text: str, sizes: list[int], polls: list[int]
 ) -> None:
     output = Output()
@@ -53,9 +53,7 @@ def test_every_byte_is_handed_out_once_in_whole_characters(
 
 @example("aaaaaaaaéé€😀😀😀😀😀", [1] * 9 + [7, 9, 9], 1)
 @given(TEXT, st.lists(st.integers(1, 9)), st.integers(0, 40))
-def test_of_too_much_the_middle_is_dropped_and_named(
-    text: str, sizes: list[int], limit: int
-) -> None:
+def test_output_beyond_the_limit_loses_its_middle(text: str, sizes: list[int], limit: int) -> None:
     output = Output(limit)
     for piece in pieces(text.encode(), sizes):
         output.add(piece)
@@ -96,7 +94,7 @@ def test_bytes_that_are_no_text_are_replaced(data: list[bytes], limit: int) -> N
         assert told == b"".join(data).decode(errors="replace")
 
 
-def test_what_is_in_a_pipe_is_read_without_waiting_for_its_end() -> None:
+def test_pipe_is_drained_without_waiting_for_its_end() -> None:
     reading, writing = os.pipe()
     output = Output()
     os.write(writing, b"left behind")

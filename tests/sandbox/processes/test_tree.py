@@ -71,7 +71,7 @@ async def test_orphans_are_found_by_their_mark(out: Gate, way: str) -> None:
     assert (sleepers(sleeping), tree.members(), tree.remains(), children()) == ([], [], False, [])
 
 
-async def test_the_environment_is_enough_where_limits_are_reset(out: Gate) -> None:
+async def test_environment_is_enough_where_limits_are_reset(out: Gate) -> None:
     sleeping = tag()
     first, tree = start(f"ulimit -SR unlimited\n{escape('double setsid', out, sleeping)}")
     await out.opened()
@@ -82,7 +82,7 @@ async def test_the_environment_is_enough_where_limits_are_reset(out: Gate) -> No
     bury()
 
 
-async def test_who_was_seen_once_is_not_lost_any_more(out: Gate) -> None:
+async def test_process_seen_once_is_not_lost(out: Gate) -> None:
     sleeping = tag()
     inner = f"env -i setsid bash -c 'ulimit -SR unlimited; echo out >{out.path}; exec sleep {sleeping}' & wait"
     first, tree = start(inner)
@@ -96,14 +96,14 @@ async def test_who_was_seen_once_is_not_lost_any_more(out: Gate) -> None:
     assert (sleepers(sleeping), children()) == ([], [])
 
 
-async def test_a_tree_that_has_ended_has_nobody(out: Gate) -> None:
+async def test_tree_that_has_ended_has_nobody(out: Gate) -> None:
     first, tree = start("exit 0")
     first.wait()
     assert (tree.members(), tree.remains()) == ([], False)
     await tree.end()
 
 
-async def test_everybody_is_asked_once_before_being_killed(out: Gate, tmp_path: Path) -> None:
+async def test_processes_are_terminated_once_before_being_killed(out: Gate, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     script = f"trap 'echo x >>{asked}' TERM; echo out >{out.path}; while :; do sleep 0.01; done"
     first, tree = start(f'setsid bash -c "{script}" & wait')
@@ -113,14 +113,14 @@ async def test_everybody_is_asked_once_before_being_killed(out: Gate, tmp_path: 
     assert (first.returncode, children()) == (-signal.SIGTERM, [])
 
 
-def test_the_own_limits_stay_what_they_were() -> None:
+def test_own_limits_stay_what_they_were() -> None:
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
     with mark_children(new_mark()):
         assert resource.getrlimit(resource.RLIMIT_RTTIME) != before
     assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
 
 
-def test_a_limit_that_cannot_be_raised_is_left_alone() -> None:
+def test_limit_that_cannot_be_raised_is_left_alone() -> None:
     script = (
         "import resource, subprocess\n"
         "from forge_cli.sandbox.processes.tree import mark_children, new_mark\n"

@@ -62,11 +62,11 @@ class TestGrep:
             total=3,
         )
 
-    def test_nothing_found_is_said(self, search: Search) -> None:
+    def test_search_without_matches_says_so(self, search: Search) -> None:
         found = search("x", "/scratch")
         assert found.text() == "No match for 'x' in '/scratch'."
 
-    def test_more_than_the_limit_is_counted(self, search: Search, root: Path) -> None:
+    def test_matches_beyond_the_limit_are_counted(self, search: Search, root: Path) -> None:
         write(root, a="x\n" * 5, b="x\n")
         found = search("x", limit=2)
         assert (found.lines, found.total) == (("/scratch/a:1:x", "/scratch/a:2:x"), 6)
@@ -106,7 +106,7 @@ class TestGrep:
         )
         assert search("hit", include="*.py").left_out == {}
 
-    def test_a_rule_does_not_bring_back_what_is_never_searched(
+    def test_rule_does_not_bring_back_what_is_never_searched(
         self, search: Search, root: Path
     ) -> None:
         write(
@@ -122,7 +122,7 @@ class TestGrep:
         found = search("hit")
         assert (found.lines, found.left_out) == (("/scratch/.shown:1:hit",), {})
 
-    def test_what_is_left_out_on_purpose_is_not_counted(self, search: Search, root: Path) -> None:
+    def test_intentionally_skipped_files_are_not_counted(self, search: Search, root: Path) -> None:
         write(
             root,
             **{
@@ -144,7 +144,7 @@ class TestGrep:
         assert (found.lines, found.left_out) == (("/scratch/plain:1:hit",), {"name": 2})
 
     @pytest.mark.needs("user")
-    def test_what_cannot_be_read_is_counted(self, search: Search, root: Path) -> None:
+    def test_unreadable_files_are_counted(self, search: Search, root: Path) -> None:
         write(root, file="hit", folder__x="hit", other="hit")
         (root / "scratch/file").chmod(0)
         (root / "scratch/folder").chmod(0)
@@ -200,7 +200,7 @@ class TestGrep:
         with pytest.raises(ToolError, match="may hold secrets"):
             search("hit", f"/scratch/{name.replace('__', '/')}")
 
-    def test_a_link_to_secrets_is_no_way_around(self, search: Search, root: Path) -> None:
+    def test_link_to_secrets_is_no_way_around(self, search: Search, root: Path) -> None:
         write(root, **{".env": "hit"})
         (root / "scratch/notes").symlink_to(".env")
         assert search("hit").lines == ()
@@ -260,14 +260,14 @@ class TestGrep:
         assert failures == []
         assert search("hit", "/scratch/sub", "/b*").lines == ("/scratch/sub/b.py:1:hit",)
 
-    def test_a_file_in_two_zones_counts_once(self, root: Path) -> None:
+    def test_file_in_two_zones_counts_once(self, root: Path) -> None:
         write(root, inner__x="hit", **{".gitignore": "hidden", "hidden__x": "hit"})
         zones = [("outer", "scratch"), ("inner", "scratch/inner"), ("hidden", "scratch/hidden")]
         sandbox = Sandbox([Zone(name, root / path) for name, path in zones])
         found = anyio.run(grep, sandbox, "hit")
         assert (found.lines, found.total) == (("/hidden/x:1:hit", "/inner/x:1:hit"), 2)
 
-    def test_a_pattern_that_never_ends_is_stopped(self, sandbox: Sandbox, root: Path) -> None:
+    def test_pattern_that_never_ends_is_stopped(self, sandbox: Sandbox, root: Path) -> None:
         write(root, a="hit aa\n", b="a" * 60 + "!\n")
 
         async def main() -> Matches:
@@ -289,7 +289,7 @@ class TestProgram:
         (folder / "rg").write_text(f"#!/bin/sh\n{script}\n")
         (folder / "rg").chmod(stat.S_IRWXU)
 
-    def test_one_inside_a_zone_is_not_run(
+    def test_ripgrep_inside_a_zone_is_not_run(
         self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.program(root / "scratch/bin", f"touch {root}/was-run")
@@ -299,7 +299,7 @@ class TestProgram:
         assert anyio.run(grep, sandbox, "hit").lines == ("/scratch/a:1:hit",)
         assert not (root / "was-run").exists()
 
-    def test_without_one_the_answer_is_the_same(
+    def test_search_without_ripgrep_gives_the_same_answer(
         self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PATH", str(root))
@@ -309,7 +309,7 @@ class TestProgram:
             anyio.run(lambda: grep(sandbox, "hit", engine="ripgrep"))
 
     @pytest.mark.parametrize("pattern", ["--files", "-e", "--pre=x", "-"])
-    def test_a_pattern_is_no_option(self, search: Search, root: Path, pattern: str) -> None:
+    def test_pattern_is_no_option(self, search: Search, root: Path, pattern: str) -> None:
         write(root, a=f"x {pattern} y", **{"-e": "hit", "--pre": "hit"})
         assert search(pattern).lines == (f"/scratch/a:1:x {pattern} y",)
         assert search("hit", "/scratch/-e").lines == ("/scratch/-e:1:hit",)
@@ -345,7 +345,7 @@ def test_patterns_mean_the_same_with_and_without_ripgrep(search: Search, root: P
     assert failures == []
 
 
-def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(search: Search) -> None:
+def test_pattern_that_cannot_be_used_is_refused_with_the_reason(search: Search) -> None:
     failures = []
     for pattern, problem in [
         ("", "the pattern is empty"),
@@ -372,7 +372,7 @@ def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(search: Search
 
 
 class TestListDir:
-    def test_a_tree_in_order(self, sandbox: Sandbox, root: Path) -> None:
+    def test_tree_in_order(self, sandbox: Sandbox, root: Path) -> None:
         write(root, b="", a__c="", a__b__d="", a__b__deep__er="", **{"a.txt": "", ".hidden": ""})
         (root / "scratch/empty").mkdir()
         found = list_dir(sandbox, "/scratch", depth=3)
@@ -396,11 +396,11 @@ class TestListDir:
             "empty/",
         )
 
-    def test_the_zones(self, sandbox: Sandbox, root: Path) -> None:
+    def test_zones(self, sandbox: Sandbox, root: Path) -> None:
         write(root, a="")
         assert list_dir(sandbox, "/").files == ("output/", "scratch/", "scratch/a", "src/")
 
-    def test_of_too_many_the_highest_are_shown_and_the_others_counted(
+    def test_listing_shows_highest_levels_and_counts_the_rest(
         self, sandbox: Sandbox, root: Path
     ) -> None:
         write(root, **{f"a__{number}": "" for number in range(9)}, z="")
@@ -428,7 +428,7 @@ class TestListDir:
         ("path", "problem"),
         [("/scratch/a", "is a file"), ("/scratch/x", "does not exist"), ("/x", "is in no zone")],
     )
-    def test_what_cannot_be_listed_is_refused(
+    def test_unlistable_folder_is_refused(
         self, sandbox: Sandbox, root: Path, path: str, problem: str
     ) -> None:
         write(root, a="")

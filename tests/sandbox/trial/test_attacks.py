@@ -76,7 +76,7 @@ def test_marks_of_an_overlay_cannot_be_forged(zone: Path) -> None:
         'python3 -c \'import os; os.setxattr("given", "user.note", b"x")\'; chmod 600 given',
     ],
 )
-def test_an_attribute_that_is_set_is_an_effect(zone: Path, line: str) -> None:
+def test_attribute_that_is_set_is_an_effect(zone: Path, line: str) -> None:
     with pytest.raises(UnknownChange, match="it set attributes of (given|kept)"):
         changes_of(zone, line)
 
@@ -105,7 +105,7 @@ while True:
 """
 
 
-def test_a_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
+def test_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
     async def run() -> tuple[Report | None, bool]:
         line = f"python3 -c '{FLOOD}' & until [ -e begun ]; do :; done; head -c 60000000 /dev/zero > big; sleep 60"
         copies, done = await on_copies(
@@ -116,7 +116,7 @@ def test_a_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
     assert anyio.run(run) == (Report(network=True, exceeded=True, reached=[]), False)
 
 
-def test_a_second_name_outside_is_not_written(zone: Path) -> None:
+def test_second_name_outside_is_not_written(zone: Path) -> None:
     os.link(zone / "given", zone.parent / "outside")
     os.link(zone / "given", zone / "second")
     apply_changes(changes_of(zone, "echo more >> given"))
@@ -150,7 +150,7 @@ def test_another_folder_in_the_place_of_the_zone_gets_nothing(zone: Path, place:
     ] == []
 
 
-def test_a_folder_that_cannot_be_changed_leaves_all_as_it_was(zone: Path) -> None:
+def test_folder_that_cannot_be_changed_leaves_all_as_it_was(zone: Path) -> None:
     changes = changes_of(zone, "echo x > a; echo more >> kept/file; rm kept/other; chmod 600 given")
     before = tree(zone)
     if subprocess.run(["chattr", "+i", zone / "kept"], capture_output=True, timeout=60).returncode:
@@ -163,13 +163,13 @@ def test_a_folder_that_cannot_be_changed_leaves_all_as_it_was(zone: Path) -> Non
         subprocess.run(["chattr", "-i", zone / "kept"], check=True, timeout=60)
 
 
-def test_a_file_system_inside_a_zone_is_noticed(zone: Path) -> None:
+def test_file_system_inside_a_zone_is_noticed(zone: Path) -> None:
     assert mounted_below([Path("/")]) is not None
     assert mounted_below([zone]) is None
     assert mounted_below([Path("/proc/self")]) is None
 
 
-def test_what_cannot_be_completed_stops_nobody_else(zone: Path, tmp_path: Path) -> None:
+def test_incomplete_changes_do_not_stop_other_sessions(zone: Path, tmp_path: Path) -> None:
     sessions = tmp_path / "sessions"
     for name in ("one", "two", "three"):
         place = sessions / f"{name}{TRIALS}" / "call"

@@ -53,7 +53,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.mark.parametrize("kind", TABLE)
-async def test_every_way_out_is_closed(furnished: World, tmp_path: Path, kind: str) -> None:  # noqa: F811
+async def test_escapes_are_closed(furnished: World, tmp_path: Path, kind: str) -> None:  # noqa: F811
     world, table = furnished, TABLE[kind]
     shared, other = tmp_path / "shared", world.root / "other"
     shared.write_text("the secret\n")
@@ -69,7 +69,7 @@ async def test_every_way_out_is_closed(furnished: World, tmp_path: Path, kind: s
     assert sorted(world.project.rglob("*")) == before
 
 
-async def test_a_process_that_outlives_the_command_is_gone_before_anybody_looks(
+async def test_process_that_outlives_the_command_is_gone_before_anybody_looks(
     world: World,
 ) -> None:
     done = await world.run(
@@ -79,7 +79,7 @@ async def test_a_process_that_outlives_the_command_is_gone_before_anybody_looks(
     assert (done.exit_code, list(upper.iterdir()), list(world.project.iterdir())) == (3, [], [])
 
 
-async def test_no_descriptor_leads_out(world: World) -> None:
+async def test_descriptors_do_not_lead_out_of_the_confinement(world: World) -> None:
     done = await world.run("ls -l /proc/self/fd; ls -l /proc/$$/fd")
     assert "/home" not in done.stdout
     assert "memfd" not in done.stdout

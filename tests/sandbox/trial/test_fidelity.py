@@ -89,7 +89,7 @@ async def test_applied_is_the_same_as_done(tmp_path: Path, kept_path: Path, seed
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
-async def test_what_was_applied_is_undone(tmp_path: Path, kept_path: Path, seed: int) -> None:
+async def test_applied_changes_are_undone(tmp_path: Path, kept_path: Path, seed: int) -> None:
     await compare(tmp_path, kept_path, seed, kinds=UNDONE_STEPS)
 
 
@@ -101,7 +101,7 @@ async def test_two_thousand_sequences(tmp_path: Path, kept_path: Path, seed: int
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 20))
-async def test_a_thousand_sequences_are_undone(tmp_path: Path, kept_path: Path, seed: int) -> None:
+async def test_thousand_sequences_are_undone(tmp_path: Path, kept_path: Path, seed: int) -> None:
     await compare(tmp_path, kept_path, seed, kinds=UNDONE_STEPS)
 
 
@@ -194,9 +194,7 @@ def do_closed(zone: Path, real: Path) -> None:
         subprocess.run(["sh", "-c", line], cwd=real / str(number), check=True, timeout=60)
 
 
-async def test_what_its_owner_may_not_write_is_applied_as_well(
-    tmp_path: Path, kept_path: Path
-) -> None:
+async def test_read_only_files_are_applied_too(tmp_path: Path, kept_path: Path) -> None:
     zone, real = tmp_path / "zone", tmp_path / "real"
     do_closed(zone, real)
     script = "\n".join(f"(cd {number}; {line})" for number, line in enumerate(CLOSED))

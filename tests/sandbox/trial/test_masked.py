@@ -61,7 +61,7 @@ async def opened(zone: Path, line: str, mode: ZoneMode = ZoneMode.RW) -> tuple[F
 
 
 @pytest.mark.parametrize("mode", list(ZoneMode)[:2])
-async def test_every_secret_is_masked_wherever_it_lies(zone: Path, mode: ZoneMode) -> None:
+async def test_masks_cover_secrets_in_all_places(zone: Path, mode: ZoneMode) -> None:
     done, found = await opened(zone, f"grep -rha KEY . ; cat {' '.join(SECRETS)}", mode)
     assert "KEY" not in done.stdout
     names = {".env.d" if name.startswith(".env.d") else name for name in SECRETS} - {
@@ -88,7 +88,7 @@ async def test_every_secret_is_masked_wherever_it_lies(zone: Path, mode: ZoneMod
         ),
     ],
 )
-async def test_one_that_is_opened_is_known(zone: Path, line: str, secret: str) -> None:
+async def test_opened_secret_is_reported(zone: Path, line: str, secret: str) -> None:
     done, found = await opened(zone, line)
     assert found == [secret], done
 
@@ -97,12 +97,12 @@ async def test_one_that_is_opened_is_known(zone: Path, line: str, secret: str) -
     "line",
     ["ls -la", "stat .env link.txt; test -f .env; wc -l file", "cp -a file other; git status"],
 )
-async def test_one_that_is_only_looked_at_is_not(zone: Path, line: str) -> None:
+async def test_listed_secret_is_not_reported_as_opened(zone: Path, line: str) -> None:
     done, found = await opened(zone, line)
     assert found == [], done
 
 
-async def test_a_new_secret_in_a_folder_that_was_read_before_is_found(zone: Path) -> None:
+async def test_new_secret_in_a_folder_that_was_read_before_is_found(zone: Path) -> None:
     around = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone)
     view = TrialView(around)
     os.utime(zone / ".git/x", (1, 1))
@@ -124,7 +124,7 @@ def test_too_many_are_not_masked(tmp_path: Path) -> None:
         raise AssertionError
 
 
-def test_a_folder_with_too_many_files_is_not_masked(
+def test_folder_with_too_many_files_is_not_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forge_cli.sandbox.trial.masked.MAX_ENTRIES", 3)

@@ -89,7 +89,7 @@ async def reader(
         "stat .env",
     ],
 )
-async def test_what_only_reads_wants_nothing(reader: Reader, line: str) -> None:
+async def test_reading_line_wants_nothing(reader: Reader, line: str) -> None:
     assert await reader.wants(line) == []
 
 
@@ -106,7 +106,7 @@ async def test_what_only_reads_wants_nothing(reader: Reader, line: str) -> None:
         ("head -c 1 .env notes.txt; grep -r KEY . > /dev/null", [".env"]),
     ],
 )
-async def test_what_is_changed_or_secret_is_wanted(
+async def test_changes_and_secrets_are_wants_of_a_reading_line(
     reader: Reader, line: str, wanted: list[str]
 ) -> None:
     assert await reader.wants(line) == wanted
@@ -115,7 +115,7 @@ async def test_what_is_changed_or_secret_is_wanted(
 @pytest.mark.parametrize(
     "to", ["AF_INET \"('192.0.2.7', 80)\"", "AF_INET6 \"('2001:db8::7', 80)\""]
 )
-async def test_the_network_is_wanted(reader: Reader, to: str) -> None:
+async def test_network_is_wanted(reader: Reader, to: str) -> None:
     assert await reader.wants(f'python3 -c "{CONNECT}" {to} 2>/dev/null') != []
 
 

@@ -88,7 +88,7 @@ os.wait()
 """
 
 
-async def test_every_unix_socket_that_is_wanted_is_seen_although_nothing_is_said(
+async def test_wanted_unix_sockets_are_seen_without_any_output(
     zone: Path,
 ) -> None:
     (zone / "probes.py").write_text(PROBES)
@@ -115,9 +115,7 @@ async def test_every_unix_socket_that_is_wanted_is_seen_although_nothing_is_said
         "[socket.socket(socket.AF_UNIX) for _ in range(3)][1].connect('/run/nscd/socket')",
     ],
 )
-async def test_a_socket_is_seen_of_which_nobody_knows_what_it_was_for(
-    zone: Path, code: str
-) -> None:
+async def test_socket_is_seen_of_which_nobody_knows_what_it_was_for(zone: Path, code: str) -> None:
     _, reached = await watched(zone, f'python3 -c "import socket; {code}" 2>/dev/null; true')
     assert list(map(tuple, reached.sockets)) == [("", "unknown")]
 
@@ -131,7 +129,7 @@ async def test_programs_that_fail_quietly_are_seen(zone: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("go")
-async def test_a_program_of_its_own_system_calls_is_seen(zone: Path) -> None:
+async def test_program_of_its_own_system_calls_is_seen(zone: Path) -> None:
     source = 'package main\nimport "net"\nfunc main() { net.Dial("unix", "/run/docker.sock") }\n'
     (zone / "main.go").write_text(source)
     env = {
@@ -162,7 +160,7 @@ print(multiprocessing.get_context("fork").Pool(2).map(abs, [-1]))
 """
 
 
-async def test_what_libraries_ask_for_by_themselves_is_not_told(zone: Path) -> None:
+async def test_sockets_of_the_c_library_are_not_reported(zone: Path) -> None:
     (zone / "harmless.py").write_text(HARMLESS)
     done, reached = await watched(
         zone, "python3 harmless.py; ls -l; id; git init -q; git status; whoami"
@@ -206,7 +204,7 @@ int main(void) {
 
 
 @pytest.mark.needs("gcc")
-async def test_an_address_that_changes_while_it_is_read_leads_nowhere(zone: Path) -> None:
+async def test_address_that_changes_while_it_is_read_leads_nowhere(zone: Path) -> None:
     """What is handed out for a unix socket cannot be connected, whatever the kernel reads after us."""
     (zone / "race.c").write_text(RACE)
     build(zone, "gcc", "-O1", "-o", "race", "race.c", "-lpthread")
@@ -263,7 +261,7 @@ WRITES = {
 }
 
 
-async def test_what_a_read_only_place_refuses_is_seen_and_nothing_else(zone: Path) -> None:
+async def test_refused_writes_are_seen_and_nothing_else(zone: Path) -> None:
     found = {}
     for line in WRITES:
         _, reached = await watched(zone, f"({line}) 2>/dev/null", mode=ZoneMode.RO, writes=True)
@@ -281,7 +279,7 @@ def test_writes_to_hidden_places_make_no_difference() -> None:
     assert reached.refused_writes(confinement) == told
 
 
-async def test_many_writes_do_not_hide_that_there_were_more(zone: Path) -> None:
+async def test_long_lists_of_writes_say_that_there_were_more(zone: Path) -> None:
     line = "for number in {1..300}; do : > /usr/$number; done 2>/dev/null; : > new"
     _, reached = await watched(zone, line, mode=ZoneMode.RO, writes=True)
     assert (
@@ -298,7 +296,7 @@ async def test_programs_that_were_started_are_listed(zone: Path) -> None:
     assert str(zone / "run.sh") in reached.programs
 
 
-async def test_without_anything_to_see_with_sockets_are_refused_as_before(
+async def test_sockets_are_refused_if_they_cannot_be_watched(
     zone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a container has a listener already: the kernel allows one."""
@@ -376,7 +374,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("machine", "audit", "call", "sockets", "writes"), CALLS)
-def test_what_the_filter_shows(
+def test_filter_shows_the_watched_calls(
     machine: str, audit: int, call: tuple[int, ...], sockets: int, writes: int
 ) -> None:
     found, more = watch_filter(machine=machine), watch_filter(writes=True, machine=machine)
@@ -387,5 +385,5 @@ def test_what_the_filter_shows(
     assert answer(more.program, number, *arguments, audit=audit) == writes
 
 
-def test_a_machine_whose_numbers_are_not_known_shows_nothing() -> None:
+def test_machine_whose_numbers_are_not_known_shows_nothing() -> None:
     assert watch_filter(machine="pdp11") is None

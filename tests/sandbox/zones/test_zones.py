@@ -44,7 +44,7 @@ def refused(text: str, workspace: Path, home: Path) -> WorkerError:
     return caught.value
 
 
-def test_a_zone_knows_its_folder_its_rules_and_where_they_are_written(
+def test_zone_knows_its_folder_its_rules_and_where_they_are_written(
     workspace: Path, home: Path
 ) -> None:
     text = "zones:\n  - name: out\n    mode: rw\n    approval:\n      write: preApproved\n"
@@ -67,7 +67,7 @@ def test_a_zone_knows_its_folder_its_rules_and_where_they_are_written(
     assert (workspace / "out").is_dir()
 
 
-def test_a_zone_is_read_only_and_asks_unless_it_says_otherwise(workspace: Path, home: Path) -> None:
+def test_zone_is_read_only_and_asks_unless_it_says_otherwise(workspace: Path, home: Path) -> None:
     (workspace / "src").mkdir()
 
     (zone,) = opened("zones: [{name: src}]", workspace, home)
@@ -76,26 +76,24 @@ def test_a_zone_is_read_only_and_asks_unless_it_says_otherwise(workspace: Path, 
 
 
 @pytest.mark.parametrize("text", ["{}", "zones: null"])
-def test_without_zones_there_is_the_working_directory(
-    text: str, workspace: Path, home: Path
-) -> None:
+def test_default_zone_is_the_working_directory(text: str, workspace: Path, home: Path) -> None:
     expected = (Zone("workspace", workspace, ZoneMode.RW, default=True),)
 
     assert opened(text, workspace, home) == expected
     assert open_zones(None, workspace=workspace, user_home=home, file="worker.yaml") == expected
 
 
-def test_an_empty_list_means_no_zones(workspace: Path, home: Path) -> None:
+def test_empty_list_means_no_zones(workspace: Path, home: Path) -> None:
     assert opened("zones: []", workspace, home) == ()
 
 
 @pytest.mark.parametrize("workspace", [Path("/"), Path("/proc/self")])
-def test_no_default_zone_on_the_whole_machine(workspace: Path, home: Path) -> None:
+def test_root_is_no_default_zone(workspace: Path, home: Path) -> None:
     with pytest.raises(WorkerError, match="use -C DIR, or add a folder with --add-dir DIR$"):
         open_zones(None, workspace=workspace, user_home=home, file="worker.yaml")
 
 
-def test_no_default_zone_on_the_home_by_whatever_name(tmp_path: Path, home: Path) -> None:
+def test_home_is_no_default_zone_under_any_name(tmp_path: Path, home: Path) -> None:
     (tmp_path / "other-name").symlink_to(home)
 
     for workspace in (home, tmp_path / "other-name"):
@@ -103,7 +101,7 @@ def test_no_default_zone_on_the_home_by_whatever_name(tmp_path: Path, home: Path
             open_zones(None, workspace=workspace, user_home=home, file="worker.yaml")
 
 
-def test_a_working_directory_that_is_missing(tmp_path: Path, home: Path) -> None:
+def test_working_directory_that_is_missing(tmp_path: Path, home: Path) -> None:
     with pytest.raises(WorkerError, match="is not a folder"):
         open_zones(None, workspace=tmp_path / "gone", user_home=home, file="worker.yaml")
 
@@ -119,22 +117,20 @@ def test_places_where_no_zone_may_lie(path: str, mode: str, workspace: Path, hom
     assert error.message.startswith("zone 'z': ")
 
 
-def test_a_link_does_not_hide_where_a_zone_lies(workspace: Path, home: Path) -> None:
+def test_link_does_not_hide_where_a_zone_lies(workspace: Path, home: Path) -> None:
     (workspace / "all").symlink_to("/")
 
     assert "the whole machine" in refused("zones: [{name: all}]", workspace, home).message
 
 
-def test_a_folder_in_the_home_is_fine(workspace: Path, home: Path) -> None:
+def test_folder_in_the_home_is_fine(workspace: Path, home: Path) -> None:
     (zone,) = opened("zones: [{name: notes, path: ~/notes, mode: rw}]", workspace, home)
 
     assert zone.path == home / "notes"
     assert zone.path.is_dir()
 
 
-def test_a_linked_zone_is_pinned_to_what_the_link_meant_at_load(
-    workspace: Path, home: Path
-) -> None:
+def test_linked_zone_is_pinned_to_what_the_link_meant_at_load(workspace: Path, home: Path) -> None:
     (workspace / "real").mkdir()
     (workspace / "link").symlink_to("real")
 
@@ -143,7 +139,7 @@ def test_a_linked_zone_is_pinned_to_what_the_link_meant_at_load(
     assert zone.path == workspace / "real"
 
 
-def test_a_read_only_zone_is_not_made(workspace: Path, home: Path) -> None:
+def test_read_only_zone_is_not_made(workspace: Path, home: Path) -> None:
     error = refused("zones: [{name: src}]", workspace, home)
 
     assert "No such file" in error.message
@@ -152,7 +148,7 @@ def test_a_read_only_zone_is_not_made(workspace: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ro", "rw"])
-def test_a_file_is_no_zone(mode: str, workspace: Path, home: Path) -> None:
+def test_file_is_no_zone(mode: str, workspace: Path, home: Path) -> None:
     (workspace / "f").write_text("")
 
     assert (
@@ -160,7 +156,7 @@ def test_a_file_is_no_zone(mode: str, workspace: Path, home: Path) -> None:
     )
 
 
-def test_a_zone_cannot_be_made_below_a_file(workspace: Path, home: Path) -> None:
+def test_zone_cannot_be_made_below_a_file(workspace: Path, home: Path) -> None:
     (workspace / "f").write_text("")
 
     assert (
@@ -169,7 +165,7 @@ def test_a_zone_cannot_be_made_below_a_file(workspace: Path, home: Path) -> None
     )
 
 
-def test_a_link_in_a_circle_is_no_zone(workspace: Path, home: Path) -> None:
+def test_link_in_a_circle_is_no_zone(workspace: Path, home: Path) -> None:
     (workspace / "z").symlink_to("z")
 
     assert refused("zones: [{name: z}]", workspace, home).message.startswith("zone 'z': ")
@@ -193,7 +189,7 @@ def test_two_zones_on_one_folder_even_through_a_link(workspace: Path, home: Path
     assert "'a' and 'b' are the same folder" in error.message
 
 
-def test_a_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
+def test_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
     (workspace / "top").mkdir()
 
     zones = opened(
@@ -218,7 +214,7 @@ def test_a_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
         ("isolated: auto", "unknown key 'isolated'; did you mean 'isolation'?"),
     ],
 )
-def test_a_section_that_is_wrong(text: str, sentence: str, workspace: Path, home: Path) -> None:
+def test_section_that_is_wrong(text: str, sentence: str, workspace: Path, home: Path) -> None:
     error = refused(text, workspace, home)
 
     assert sentence in error.message
@@ -265,7 +261,7 @@ def test_looking_makes_no_folder(workspace: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize("access", Access)
-def test_a_folder_that_is_still_to_be_made_is_judged_as_if_it_were_there(
+def test_folder_that_is_still_to_be_made_is_judged_as_if_it_were_there(
     workspace: Path, home: Path, access: Access
 ) -> None:
     (workspace / "src").mkdir()
@@ -307,7 +303,7 @@ def judged(sandbox: Sandbox, path: str, access: Access) -> str:
         return str(refusal)
 
 
-def test_a_folder_that_is_still_to_be_made_shows_nothing_and_can_be_written(
+def test_folder_that_is_still_to_be_made_shows_nothing_and_can_be_written(
     workspace: Path, home: Path
 ) -> None:
     (workspace / "src").mkdir()
@@ -340,7 +336,7 @@ def test_looking_refuses_a_folder_where_nothing_can_be_made(workspace: Path, hom
         looked_at("zones: [{name: z, mode: rw}]", workspace, home)
 
 
-def test_a_tilde_alone_is_nothing_to_yaml() -> None:
+def test_tilde_alone_is_nothing_to_yaml() -> None:
     with pytest.raises(WorkerError, match="is null in YAML"):
         parse_config(SandboxConfig, {"zones": [{"name": "z", "path": None}]})
 
