@@ -24,7 +24,7 @@ _ROOMS = {
     "engine.sync": "run_sync",
     "files.worker": "Worker load_worker",
     "schema.config": "Config",
-    "schema.forms": "derive_fields",
+    "schema.json.forms": "derive_fields",
     "schema.paths": "DeletePath ReadPath WritePath",
     "schema.tool": "Tool tool",
     "schema.toolset": "Toolset ToolsetConfig",

@@ -26,7 +26,7 @@ from forge_cli.engine.sync import run_sync as run_sync
 from forge_cli.files.worker import Worker as Worker
 from forge_cli.files.worker import load_worker as load_worker
 from forge_cli.schema.config import Config as Config
-from forge_cli.schema.forms import derive_fields as derive_fields
+from forge_cli.schema.json.forms import derive_fields as derive_fields
 from forge_cli.schema.paths import DeletePath as DeletePath
 from forge_cli.schema.paths import ReadPath as ReadPath
 from forge_cli.schema.paths import WritePath as WritePath

@@ -12,7 +12,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits
 from forge_cli.record.open import OpenSession, open_session
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.schema.forms import FormField
+from forge_cli.schema.json.forms import FormField
 from forge_cli.schema.tool import is_manual_tool, llm_tools, manual_tools
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 from forge_cli.toolsets.filesystem import FilesystemToolset

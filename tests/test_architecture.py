@@ -35,6 +35,10 @@ MAY_IMPORT = {
     | {"bashrules", "record", "engine", "toolsets", "models", "ui", "inspection"},
 }
 WINGS = {
+    "schema": (
+        *("marks", "config_problems", "config", "json", "paths", "found_paths", "own_thread"),
+        *("returned", "tool_fields", "tool", "toolset", "unfit", "offering"),
+    ),
     "sandbox": (
         *("names", "shapes", "named", "secrets", "globs", "protected", "loaded"),
         *("git", "changes", "processes", "network", "zones", "files", "search", "patches"),

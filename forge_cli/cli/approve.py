@@ -22,7 +22,7 @@ from forge_cli.engine.gate.outlook import VerdictAnswer, answer_of
 from forge_cli.files.places import wrong_path
 from forge_cli.inspection.gate import judging
 from forge_cli.process.signals import in_loop
-from forge_cli.schema.forms import OptionValue
+from forge_cli.schema.json.forms import OptionValue
 from forge_cli.ui.table import paint, print_json
 from forge_cli.ui.terminal.slash import json_object, parse_arguments
 from forge_cli.ui.wrap import wrap_for

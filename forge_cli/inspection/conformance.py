@@ -19,10 +19,10 @@ from forge_cli.core.text import visible
 from forge_cli.core.thirdparty import before_call
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.steps import Caller
-from forge_cli.schema.fields import alternatives, json_type, kinds
-from forge_cli.schema.forms import derive_fields
-from forge_cli.schema.input_schema import lint
-from forge_cli.schema.problems import expectation, shown
+from forge_cli.schema.json.fields import alternatives, json_type, kinds
+from forge_cli.schema.json.forms import derive_fields
+from forge_cli.schema.json.input_schema import lint
+from forge_cli.schema.json.problems import expectation, shown
 from forge_cli.schema.tool import Tool
 
 LONGEST = 3600

@@ -19,7 +19,7 @@ from forge_cli.inspection.inspector import Inspector
 if TYPE_CHECKING:
     from forge_cli.engine.gate.offer import Offer
     from forge_cli.engine.runtime.wiring import Assembly
-    from forge_cli.schema.forms import OptionValue
+    from forge_cli.schema.json.forms import OptionValue
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """Resources that the child has opened; they stay open until it ends."""
@@ -103,7 +103,7 @@ def call_of(
     """
     options = {}
     if offer:
-        from forge_cli.schema.forms import args_from
+        from forge_cli.schema.json.forms import args_from
 
         options = args_from(typed, offer.tool.schema.json_schema)
     unreadable = args if isinstance(args, str) else None

@@ -16,7 +16,7 @@ from pydantic_core import core_schema
 
 from forge_cli.core.wire import JsonObject, camel_case, jsonable
 from forge_cli.schema.config import Config
-from forge_cli.schema.problems import expectation
+from forge_cli.schema.json.problems import expectation
 from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 COMMON = frozenset(ToolsetConfig.model_fields)

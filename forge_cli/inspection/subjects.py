@@ -31,7 +31,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.conformance import ConformanceCheck, check_tools, examine
 from forge_cli.inspection.tool_rows import needed_settings
 from forge_cli.sandbox.names import shown
-from forge_cli.schema import problems
+from forge_cli.schema.json import problems
 from forge_cli.schema.unfit import offerable_names
 from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy

@@ -19,7 +19,7 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import call_of
 from forge_cli.sandbox.trial.trials import LINE_UNTRIED, UNTRIED
-from forge_cli.schema.forms import OptionValue
+from forge_cli.schema.json.forms import OptionValue
 
 
 async def try_line(

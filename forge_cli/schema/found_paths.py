@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, member
+from forge_cli.schema.json.fields import alternatives, member
 from forge_cli.schema.marks import Loc
 from forge_cli.schema.paths import ACCESS, KIND, PathUse
 

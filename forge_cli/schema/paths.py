@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
-from forge_cli.schema.fields import subschemas
+from forge_cli.schema.json.fields import subschemas
 from forge_cli.schema.marks import Loc
 
 if TYPE_CHECKING:

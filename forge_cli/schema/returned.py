@@ -93,9 +93,9 @@ def _new_adapter(hint: Any) -> TypeAdapter[Any] | None:
 def _problem(detail: ErrorDetails) -> str:
     wanted = detail["msg"].removeprefix("Input should be ")
     if detail["type"] == "missing":
-        from forge_cli.schema.problems import problem_at
+        from forge_cli.schema.json.problems import problem_at
 
         return problem_at(detail["loc"], "is missing")
-    from forge_cli.schema.problems import problem_at, shown
+    from forge_cli.schema.json.problems import problem_at, shown
 
     return problem_at(detail["loc"], f"must be {wanted}, not {shown(detail['input'])}")

@@ -18,7 +18,7 @@ from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.source import Source, ToolMode
 from forge_cli.core.tool import Args, Execute, MakePreview, NeedsApproval, StandsFor, Validated
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.input_schema import InputSchema
 from forge_cli.schema.paths import PathUse, declared_accesses
 from forge_cli.schema.tool_fields import (
     READ_ONLY,
@@ -173,7 +173,7 @@ class Tool:
         What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
         function that is not async, in a thread of its choice.
         """
-        from forge_cli.schema.signature import describe, signature_model
+        from forge_cli.schema.json.signature import describe, signature_model
 
         context_name = context_parameter(function)
         model = schema

@@ -257,7 +257,7 @@ class FunctionCall:
     def _call(self, args: Args, context: ToolContext | None) -> Any:
         values = dict(args)
         if isinstance(self.model, type):
-            from forge_cli.schema.input_schema import typed_args
+            from forge_cli.schema.json.input_schema import typed_args
 
             values = typed_args(self.model, args)
         if self.context_name:

@@ -8,9 +8,9 @@ from typing import Any
 
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import is_hook
-from forge_cli.schema.fields import as_mapping
-from forge_cli.schema.input_schema import OPEN
-from forge_cli.schema.signature import is_model
+from forge_cli.schema.json.fields import as_mapping
+from forge_cli.schema.json.input_schema import OPEN
+from forge_cli.schema.json.signature import is_model
 from forge_cli.schema.tool import Tool, context_parameter
 from forge_cli.schema.toolset import is_toolset
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from forge_cli.core.text import visible
-from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.json.forms import FormField, derive_fields
 from forge_cli.schema.tool import Tool, manual_tools
 from forge_cli.ui.commands.table import COMMANDS
 from forge_cli.ui.facts import Facts

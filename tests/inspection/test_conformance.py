@@ -8,7 +8,7 @@ import pytest
 
 from forge_cli.core.wire import JsonObject
 from forge_cli.inspection.conformance import examine
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 
 SOUND: JsonObject = {

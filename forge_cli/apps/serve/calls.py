@@ -15,7 +15,7 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import InvalidInput, StatusLevel, ToolError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.input_schema import InputSchema
 
 PATIENCE = 600.0
 """Seconds to answer a question, after which the answer is no."""

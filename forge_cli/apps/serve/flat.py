@@ -6,7 +6,7 @@ from typing import Any
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, as_mapping, kinds
+from forge_cli.schema.json.fields import alternatives, as_mapping, kinds
 
 SCALARS = frozenset({"string", "number", "integer", "boolean"})
 """Types of fields in such a form, besides lists of choices."""

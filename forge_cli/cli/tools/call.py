@@ -40,7 +40,7 @@ from forge_cli.files.worker import Worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
-from forge_cli.schema.forms import args_from, boolean_options
+from forge_cli.schema.json.forms import args_from, boolean_options
 from forge_cli.toolsets.executables.toolset import ToolLeftOut
 from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console

@@ -29,8 +29,8 @@ from forge_cli.inspection.tool_rows import (
 )
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
-from forge_cli.schema.forms import derive_fields
-from forge_cli.schema.problems import expectation
+from forge_cli.schema.json.forms import derive_fields
+from forge_cli.schema.json.problems import expectation
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
 WorkerOption = Annotated[

@@ -34,7 +34,7 @@ from forge_cli.engine.gate.steps import (
     Refusal,
     Requested,
 )
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.input_schema import InputSchema
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

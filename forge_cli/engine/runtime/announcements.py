@@ -69,7 +69,7 @@ class Announcer:
 
 
 def _menu_entry(tool: Tool) -> dict[str, Any]:
-    from forge_cli.schema.forms import derive_fields
+    from forge_cli.schema.json.forms import derive_fields
 
     manual = tool.manual
     return {

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, as_mapping, choices
-from forge_cli.schema.problems import shown
+from forge_cli.schema.json.fields import alternatives, as_mapping, choices
+from forge_cli.schema.json.problems import shown
 
 TITLE = 80
 """Characters of the title of one choice."""

@@ -20,10 +20,10 @@ from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.steps import AskedCall, settled_request
 from forge_cli.engine.runtime.choices import Choices, choices_of
 from forge_cli.engine.turns.summary import listen
-from forge_cli.schema.fields import as_mapping
-from forge_cli.schema.forms import YES_NO, FormField, derive_fields
-from forge_cli.schema.input_schema import InputSchema
-from forge_cli.schema.problems import shown
+from forge_cli.schema.json.fields import as_mapping
+from forge_cli.schema.json.forms import YES_NO, FormField, derive_fields
+from forge_cli.schema.json.input_schema import InputSchema
+from forge_cli.schema.json.problems import shown
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
     from forge_cli.core.interrupt import InterruptSignal

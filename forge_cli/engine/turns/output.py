@@ -16,7 +16,7 @@ from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
 from forge_cli.core.wire import JsonObject, plain_json
 from forge_cli.files.document import parse_document
 from forge_cli.files.places import decode_utf8
-from forge_cli.schema.json_schema import (
+from forge_cli.schema.json.validation import (
     best_error,
     in_short,
     metaschema_problem,

@@ -15,8 +15,8 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
 from forge_cli.schema.config import Config, parse_config
-from forge_cli.schema.fields import coerce
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.fields import coerce
+from forge_cli.schema.json.input_schema import InputSchema
 from forge_cli.schema.marks import MarkedDict
 from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.schema.tool_fields import ManualExecution

@@ -27,7 +27,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.processes import outcome
 from forge_cli.schema.config import parse_config
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.executables.feedback import FeedbackStore, ReadFeedback

@@ -26,8 +26,8 @@ from forge_cli.core.tool import LONGEST, Args, Preview, RefusesOnly
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox, file_operations
 from forge_cli.schema.config import Config
+from forge_cli.schema.json.signature import signature_model
 from forge_cli.schema.paths import PathArgument, PathUse
-from forge_cli.schema.signature import signature_model
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv

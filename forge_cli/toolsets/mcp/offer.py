@@ -28,7 +28,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.replace import replace_file
 from forge_cli.files.trust import TrustStore
-from forge_cli.schema.bounded import unbounded_problem
+from forge_cli.schema.json.bounded import unbounded_problem
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetEnv
 from forge_cli.toolsets.mcp.transports import MALFORMED

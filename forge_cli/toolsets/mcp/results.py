@@ -16,7 +16,7 @@ from forge_cli.core.pictures import file_size
 from forge_cli.core.requests import SampleRequest, SessionRequests
 from forge_cli.core.results import Json, ResultValue, Text, joined
 from forge_cli.core.text import cut
-from forge_cli.schema.bounded import unbounded_problem
+from forge_cli.schema.json.bounded import unbounded_problem
 
 if TYPE_CHECKING:
     import mcp_types

@@ -9,7 +9,7 @@ from typing import Any
 from forge_cli.core.errors import InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.forms import YES_NO, FormField, derive_fields
+from forge_cli.schema.json.forms import YES_NO, FormField, derive_fields
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.forms import OptionValue, args_from, boolean_options
+from forge_cli.schema.json.forms import OptionValue, args_from, boolean_options
 from forge_cli.schema.tool import Tool, is_manual_tool
 
 BUILTINS = (

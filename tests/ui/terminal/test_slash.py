@@ -1,6 +1,6 @@
 """Commands with a slash, and the arguments of tools, as people type them.
 
-Covers forge_cli.schema.forms.
+Covers forge_cli.schema.json.forms.
 """
 
 import shlex
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forge_cli import Tool, classify_command, parse_command
 from forge_cli.core.errors import UsageError
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.input_schema import InputSchema
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.terminal import is_command
 from forge_cli.ui.terminal.slash import (

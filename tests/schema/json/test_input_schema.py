@@ -1,7 +1,7 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.schema.bounded, forge_cli.schema.json_schema, forge_cli.schema.problems,
-forge_cli.schema.signature, forge_cli.schema.model_problems.
+Covers forge_cli.schema.json.bounded, forge_cli.schema.json.validation, forge_cli.schema.json.problems,
+forge_cli.schema.json.signature, forge_cli.schema.json.model_problems.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
-from forge_cli.schema.bounded import linear_matcher
-from forge_cli.schema.input_schema import InputSchema, lint
-from forge_cli.schema.signature import SignatureModel
+from forge_cli.schema.json.bounded import linear_matcher
+from forge_cli.schema.json.input_schema import InputSchema, lint
+from forge_cli.schema.json.signature import SignatureModel
 
 
 class Colour(enum.Enum):

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from forge_cli.core.errors import InvalidInput, SchemaError
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, as_mapping, choices, coerce, kinds
+from forge_cli.schema.json.fields import alternatives, as_mapping, choices, coerce, kinds
 
 FieldType = Literal["text", "number", "boolean", "select", "json"]
 YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
@@ -48,7 +48,7 @@ def derive_fields(schema_or_tool: Any) -> list[FormField]:
 
 
 def _schema_of(source: Any) -> JsonObject:
-    from forge_cli.schema.signature import is_model, model_schema
+    from forge_cli.schema.json.signature import is_model, model_schema
 
     if is_model(source):
         return model_schema(source)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import AliasChoices, AliasPath, BaseModel
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives
-from forge_cli.schema.marks import Loc
-from forge_cli.schema.problems import (
+from forge_cli.schema.json.fields import alternatives
+from forge_cli.schema.json.problems import (
     declared_at,
     expectation,
     missing_field,
@@ -18,7 +17,8 @@ from forge_cli.schema.problems import (
     shown,
     unknown_field,
 )
-from forge_cli.schema.signature import input_name
+from forge_cli.schema.json.signature import input_name
+from forge_cli.schema.marks import Loc
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

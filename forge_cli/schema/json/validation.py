@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from forge_cli.core.text import cut
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, lookup, subschemas
+from forge_cli.schema.json.fields import alternatives, lookup, subschemas
 from forge_cli.schema.marks import Loc
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def validator(schema: JsonObject) -> Validator:
     import jsonschema
     import referencing
 
-    from forge_cli.schema.bounded import bounded_class, without_dialects
+    from forge_cli.schema.json.bounded import bounded_class, without_dialects
 
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     plain: JsonObject = without_dialects(schema)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.schema.input_schema import InputSchema, typed_args
-from forge_cli.schema.signature import describe, signature_model
+from forge_cli.schema.json.input_schema import InputSchema, typed_args
+from forge_cli.schema.json.signature import describe, signature_model
 
 if TYPE_CHECKING:
 

@@ -36,7 +36,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.wire import JsonObject, own_text
-from forge_cli.schema.fields import subschemas
+from forge_cli.schema.json.fields import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping

@@ -1,6 +1,6 @@
 """Fields of a schema: strings read as the declared type, and the form to fill in.
 
-Covers forge_cli.schema.forms.
+Covers forge_cli.schema.json.forms.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.schema.fields import coerce
-from forge_cli.schema.forms import FormField, derive_fields
-from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.json.fields import coerce
+from forge_cli.schema.json.forms import FormField, derive_fields
+from forge_cli.schema.json.input_schema import InputSchema
 from tests.support.rows import each_row
 
 

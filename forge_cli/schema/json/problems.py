@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, choices, member
-from forge_cli.schema.json_schema import best_error, in_short
+from forge_cli.schema.json.fields import alternatives, choices, member
+from forge_cli.schema.json.validation import best_error, in_short
 from forge_cli.schema.marks import Loc, dotted
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def missing_field(path: Loc, schema: JsonObject) -> str:
 
 
 def _is_named(name: str, patterns: Iterable[str]) -> bool:
-    from forge_cli.schema.bounded import is_found
+    from forge_cli.schema.json.bounded import is_found
 
     return any(is_found(pattern, name) for pattern in patterns)
 

@@ -13,8 +13,14 @@ from pydantic import BaseModel, ValidationError
 
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError, TooManySteps
 from forge_cli.core.wire import NESTING, JsonObject, inner_values, plain_json
-from forge_cli.schema.fields import as_mapping, coerce, default_in
-from forge_cli.schema.signature import is_model, keyword_args, model_schema, plain_args, read_strict
+from forge_cli.schema.json.fields import as_mapping, coerce, default_in
+from forge_cli.schema.json.signature import (
+    is_model,
+    keyword_args,
+    model_schema,
+    plain_args,
+    read_strict,
+)
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -52,7 +58,7 @@ class InputSchema:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
         try:
             if not isinstance(args, Mapping):
-                from forge_cli.schema.problems import shown
+                from forge_cli.schema.json.problems import shown
 
                 raise InvalidInput(f"the input must be an object, got {shown(args)}")
             try:
@@ -77,7 +83,7 @@ class InputSchema:
     def probe(self) -> None:
         """Check an empty input and the defaults; a SchemaError where the schema itself takes too long."""
         try:
-            from forge_cli.schema.bounded import steps_limited
+            from forge_cli.schema.json.bounded import steps_limited
 
             with steps_limited(_STEPS):
                 self._validator.is_valid({})
@@ -86,7 +92,7 @@ class InputSchema:
             raise SchemaError(str(error)) from None
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
-        from forge_cli.schema.bounded import steps_limited
+        from forge_cli.schema.json.bounded import steps_limited
 
         with steps_limited(_STEPS + _STEPS_A_VALUE * _count(args)):
             self._add_required(args, self._validator)
@@ -108,7 +114,7 @@ class InputSchema:
                         holder[name] = default
 
     def _checked(self, args: JsonObject) -> JsonObject:
-        from forge_cli.schema.problems import schema_problems
+        from forge_cli.schema.json.problems import schema_problems
 
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
         problems: list[str] = []
@@ -129,7 +135,7 @@ class InputSchema:
 
     @cached_property
     def _validator(self) -> Validator:
-        from forge_cli.schema.json_schema import validator
+        from forge_cli.schema.json.validation import validator
 
         return validator(self.json_schema)
 
@@ -159,14 +165,14 @@ def lint(schema: object) -> list[str]:
         plain = plain_json(schema, 2 * NESTING)
     except ValueError as error:
         return [f"the schema cannot be used: {error}"]
-    from forge_cli.schema.json_schema import reference_problems
+    from forge_cli.schema.json.validation import reference_problems
 
     problems = [*_shape_problems(plain), *reference_problems(plain)]
-    from forge_cli.schema.json_schema import metaschema_problem
+    from forge_cli.schema.json.validation import metaschema_problem
 
     if problems or not (problem := metaschema_problem(plain)):
         return problems
-    from forge_cli.schema.problems import problem_at
+    from forge_cli.schema.json.problems import problem_at
 
     return [
         problem_at(problem.loc, problem.sentence)
@@ -199,7 +205,7 @@ def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
     try:
         return keyword_args(read_strict(model, args))
     except ValidationError as error:
-        from forge_cli.schema.model_problems import model_problems
+        from forge_cli.schema.json.model_problems import model_problems
 
         raise InvalidInput(*model_problems(error, args, model_schema(model))) from None
 
@@ -216,15 +222,15 @@ def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> J
     try:
         instance = read_strict(model, given)
         if "$defs" in schema:
-            from forge_cli.schema.model_problems import dropped_fields
+            from forge_cli.schema.json.model_problems import dropped_fields
 
             problems += dropped_fields(instance, given, schema)
     except ValidationError as error:
-        from forge_cli.schema.model_problems import model_problems
+        from forge_cli.schema.json.model_problems import model_problems
 
         problems = model_problems(error, given, schema)
     if extra:
-        from forge_cli.schema.problems import unknown_field
+        from forge_cli.schema.json.problems import unknown_field
 
         problems += [unknown_field((name,), known) for name in extra]
     if problems:
