@@ -1,4 +1,4 @@
-"""Action events: what people, and programs in their place, say to a session."""
+"""Action events: input from people, or from programs that act for them, to a session."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from forge_cli.core.wire import JsonObject, read, wire
 
 
 class UserInput(Event, frozen=True):
-    """Somebody has typed: a task, or the answer to an InputPrompt."""
+    """A task that somebody typed, or the answer to an ``InputPrompt``."""
 
     type: ClassVar[str] = "userInput"
     request_id: str
     content: str
     attachments: tuple[Attachment, ...] = ()
-    """Files that go along with a task."""
+    """Files that come with a task."""
 
     def payload(self) -> JsonObject:
-        """The text that was typed, with attachments where there are some."""
+        """Return the typed text, with the attachments if there are any."""
         found = wire(self)
-        return (
-            found
-            if self.attachments
-            else {key: value for key, value in found.items() if key != "attachments"}
-        )
+        if not self.attachments:
+            del found["attachments"]
+        return found
 
 
 class ApprovalResponse(Event, frozen=True):
-    """Somebody has answered a request for approval."""
+    """The answer to a request for approval."""
 
     type: ClassVar[str] = "approvalResponse"
     request_id: str
     decision: ApprovalDecision
 
     def payload(self) -> JsonObject:
-        """The decision beside the request that it answers; who decided is for the session to say."""
+        """Return the decision and the id of its request."""
         decision = wire(self.decision)
+        # Whoever sends the answer cannot choose who decided: the session fills that in.
         del decision["by"]
         return {"requestId": self.request_id, **decision}
 
@@ -49,26 +48,26 @@ class ApprovalResponse(Event, frozen=True):
 
 
 class Interrupt(Event, frozen=True):
-    """Somebody wants the work at hand to stop."""
+    """A request to stop the current work."""
 
     type: ClassVar[str] = "interrupt"
     reason: str
 
 
 class ManualToolInvoke(Event, frozen=True):
-    """A person wants a tool to be called."""
+    """A person's call of a tool."""
 
     type: ClassVar[str] = "manualToolInvoke"
     tool_name: str
     args: Mapping[str, Any]
     tool_call_id: str | None = None
-    """The call, where it is under way already; a UI leaves it to the runtime."""
+    """The id of the call if it is already running; a UI leaves it to the runtime."""
     own_command: bool | None = None
-    """True for a command line that the person typed: it runs unless it is blocked, and the model is told of it."""
+    """True for a command line of the person: it runs unless blocked, and the model sees it."""
 
 
 class CommandEvent(Event, frozen=True):
-    """The request of a slash command to the runtime, such as ``clear``."""
+    """A slash command for the runtime, such as ``clear``."""
 
     type: ClassVar[str] = "command"
     name: str

@@ -1,4 +1,4 @@
-"""Consent: three approvals, the verdict that explains one, risk, requests, decisions, fingerprints, grants."""
+"""Consent: approvals, verdicts, risk, requests, decisions, fingerprints and grants."""
 
 from __future__ import annotations
 
@@ -16,46 +16,51 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import OnWire
 
 NEW_ENTRY = "-"
-"""In the place of a rule: a new entry at the end of a list."""
+"""In place of a rule: a new entry at the end of a list."""
 PRE_APPROVED = "preApproved"
 TOOLS_ZONE = "tools"
-"""Programs lie there that the worker may call: they are not edited unasked."""
+"""The zone of programs that the worker may call; they are never edited without asking."""
 
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 _AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Words that some reader of YAML takes for something else than text."""
+"""Words that some YAML readers parse as a boolean or null."""
 
 
 class GrantRule(OnWire, frozen=True):
-    """One rule: where it would stand in a policy, and what it says there.
+    """One policy rule: its place in a worker file and its value.
 
-    A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
+    A tool names places in its own section, for example ``GrantRule(("hosts", "-"), "example.org",
+    "pages of example.org")``.
     """
 
     off_wire: ClassVar = ("key", "implied", "beside")
     at: tuple[str, ...]
-    """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
+    """The place in a worker file; a list entry goes by its ``name``, and ``-`` is a new entry."""
     says: Any
     title: str
-    """The calls that it allows, in a few words."""
+    """The calls that the rule allows, in a few words."""
     user_at: tuple[str, ...] | None = None
-    """The place in the user's own config.yaml, where such a rule works there, too."""
+    """The place in the user's own config.yaml, if the rule can be kept there."""
     user_says: Any = None
-    """The value that it has there, where that is another one."""
+    """The value in the user's config, if it differs."""
     entry: Mapping[str, Any] | None = None
-    """The whole entry that ``at`` leads through, for a file that does not have it yet."""
+    """The whole entry that ``at`` leads through, for a file without such an entry."""
     user_title: str | None = None
-    """The calls that the value in the user's config allows, where those are more."""
+    """The calls that the value in the user's config allows, if it allows more."""
     user_refuses: Any = None
-    """The value there that keeps a no. Such a rule is asked about once, before the first call that it allows."""
+    """The value in the user's config that keeps a no.
+
+    Such a rule is asked about once, before the first call that it allows.
+    """
     key: str = ""
-    """The key by which a grant of it is remembered; the gate sets it."""
+    """The key under which the gate remembers a grant of this rule."""
     implied: bool = False
-    """True if it is not offered for this call, and yet allows it where it was granted for another one."""
+    """True if the rule is not offered here, but allows this call if granted for another one."""
     beside: Any = None
-    """Another rule that people mostly want with it, offered together with it besides."""
+    """A related rule that most people want as well; both are also offered together."""
 
     def __eq__(self, other: object) -> bool:
+        # GrantOffer compares rules by what they allow: the same rule may have another title.
         return isinstance(other, GrantRule) and (self.at, self.says) == (other.at, other.says)
 
     def __str__(self) -> str:
@@ -65,11 +70,11 @@ class GrantRule(OnWire, frozen=True):
 
 
 Needs = Sequence[Sequence[GrantRule]]
-"""For each thing about a call that asks, the rules that would allow it, the narrowest first."""
+"""The rules that would allow each part of a call that asks, the narrowest first."""
 
 
 def are_edits(needs: Needs) -> bool:
-    """Return True if rules for edits in zones would allow everything about a call that asks."""
+    """Return True if rules for edits in zones would allow the whole call."""
     return bool(needs) and all(any(map(_is_for_edits, need)) for need in needs)
 
 
@@ -81,48 +86,51 @@ def _is_for_edits(rule: GrantRule) -> bool:
 
 
 def kept_rule(needs: Needs) -> GrantRule | None:
-    """Return the rule that is asked about once, if it would allow everything about a call."""
+    """Return the rule that is asked about once, if it alone would allow the whole call."""
     found = [next((rule for rule in need if rule.user_refuses is not None), None) for need in needs]
     return found[0] if found and all(rule == found[0] for rule in found) else None
 
 
 def without_kept(needs: Needs) -> Needs:
-    """Return the rules that would allow a call, without those that are asked about once."""
+    """Return the rules that would allow a call, except those that are asked about once."""
     left = [[rule for rule in need if rule.user_refuses is None] for need in needs]
     return left if all(left) else ()
 
 
 class GrantOffer(OnWire, frozen=True):
-    """Something that a person may allow for the rest of a session; without rules and a folder it is this exact call."""
+    """A permission that a person may give for the session.
+
+    Without rules and folder it covers this exact call.
+    """
 
     text: str
     rules: tuple[GrantRule, ...] = ()
     below: str | None = None
-    """The folder below which commands may change files that were tried first, in place of rules."""
+    """The folder below which tried commands may change files; replaces rules."""
     covers: int | None = None
-    """How many calls of this session it would have allowed so far."""
+    """How many earlier calls of this session it would have allowed."""
     written: str | None = None
     """The file that the rules were written to."""
     trials: bool | None = None
-    """True where the calls are tried again, and applied unasked only if they change no more than was shown."""
+    """True if later calls run on a copy, and are applied unasked only within the changes shown."""
     lasting: bool | None = None
-    """True where the rules can be written to a file, but are not granted for a session."""
+    """True if the rules can be written to a file but not granted for a session."""
 
     def __eq__(self, other: object) -> bool:
-        """Return True if both allow the same calls, in whatever words."""
+        """Return True if both offers allow the same calls, whatever their text."""
         if not isinstance(other, GrantOffer):
             return False
         return (self.rules, self.below) == (other.rules, other.below)
 
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
-        """The offer of what one rule, or several together, would allow."""
+        """Return the offer to grant these rules together."""
         kept = tuple(unique(rules))
         return cls(" and ".join(rule.title for rule in kept), kept)
 
 
 class FoldedLine(OnWire, frozen=True):
-    """A line of a preview that stands for more, such as a folder that was made, and what people see who unfold it."""
+    """A preview line that stands for more text, such as a new folder that people can unfold."""
 
     line: str
     text: str
@@ -132,7 +140,8 @@ THIS_CALL = GrantOffer("this exact call")
 
 
 def unique(things: Iterable[Any]) -> Iterator[Any]:
-    """Each once; rules may hold mappings, which have no hash."""
+    """Yield each item once, in order."""
+    # A list, not a set: rules may contain mappings, which have no hash.
     seen: list[Any] = []
     for thing in things:
         if thing not in seen:
@@ -141,12 +150,11 @@ def unique(things: Iterable[Any]) -> Iterator[Any]:
 
 
 def flow(value: Any) -> str:
-    """A value as YAML on one line, the way people write rules."""
+    """Return a value as YAML on one line, as people write rules."""
     match value:
         case Mapping():
-            return (
-                "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
-            )
+            entries = [f"{flow(key)}: {flow(item)}" for key, item in value.items()]
+            return f"{{{', '.join(entries)}}}"
         case list() | tuple():
             return "[" + ", ".join(map(flow, value)) + "]"
         case str() if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
@@ -156,9 +164,10 @@ def flow(value: Any) -> str:
 
 
 class Approval(Enum):
-    """The verdict of a policy on a call, from the loosest to the strictest.
+    """The policy's answer to a call, from the loosest to the strictest.
 
-    A plain Enum on purpose: the members of a StrEnum compare alphabetically, and "ask" < "preApproved" fails open.
+    This is a plain Enum on purpose: members of a StrEnum compare alphabetically, so ``"ask" <
+    "preApproved"`` would fail open.
     """
 
     PRE_APPROVED = "preApproved"
@@ -167,16 +176,16 @@ class Approval(Enum):
 
     @property
     def strictness(self) -> int:
-        """How strict it is: 0 for the loosest."""
+        """Position in the order of strictness: 0 is the loosest."""
         return _ORDER.index(self)
 
     def stricter_than(self, other: Approval) -> bool:
-        """Return True if it allows less than another."""
+        """Return True if this approval allows less than ``other``."""
         return self.strictness > other.strictness
 
     @classmethod
     def strictest(cls, *approvals: Approval) -> Approval:
-        """The strictest of these; with none given, ``ask``."""
+        """Return the strictest of these approvals; ``ask`` if there are none."""
         return max(approvals, key=lambda approval: approval.strictness, default=cls.ASK)
 
 
@@ -184,7 +193,7 @@ _ORDER = (Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED)
 
 
 class ApprovalMode(Enum):
-    """The way an ``ask`` is answered: by a person, always yes, or always no."""
+    """How an ``ask`` is answered: by a person, always yes, or always no."""
 
     APPROVE_ALL = "approve_all"
     INTERACTIVE = "interactive"
@@ -192,7 +201,7 @@ class ApprovalMode(Enum):
 
     @classmethod
     def strictest(cls, *modes: ApprovalMode | None) -> ApprovalMode | None:
-        """The strictest of those that say anything; None abstains."""
+        """Return the strictest of these modes; None counts as no opinion."""
         stated = [mode for mode in modes if mode is not None]
         return max(stated, key=_MODES.index) if stated else None
 
@@ -201,28 +210,27 @@ _MODES = tuple(ApprovalMode)
 
 
 SessionMode = Literal["ask", "acceptEdits", "readOnly"]
-"""The freedom that a person gives a worker while they talk with it."""
+"""The freedom that a person gives a worker during a conversation."""
 MODE_TITLES: Mapping[SessionMode, str] = {
     "ask": "ask",
     "acceptEdits": "accept edits",
     "readOnly": "read only",
 }
-"""Every one, in the order in which a key goes round."""
+"""The name of each mode, in the order in which a key switches between them."""
 
 
 def modes_within(approval_mode: str, *, read_only: bool) -> tuple[SessionMode, ...]:
-    """The modes that a session may have: none allows more than the approval mode and ``--read-only`` do."""
+    """Return the modes that a session may have under an approval mode and ``--read-only``."""
     if read_only:
         return ("ask",)
-    return (
-        tuple(MODE_TITLES)
-        if approval_mode == ApprovalMode.INTERACTIVE.value
-        else ("ask", "readOnly")
-    )
+    if approval_mode == ApprovalMode.INTERACTIVE.value:
+        return tuple(MODE_TITLES)
+    # Nobody can ask for edits to be accepted when no person is in the session.
+    return ("ask", "readOnly")
 
 
 class OnAsk(Enum):
-    """The meaning of ``ask`` when no person can be asked."""
+    """What ``ask`` means when no person can be asked."""
 
     DENY = "deny"
     FAIL = "fail"
@@ -230,7 +238,7 @@ class OnAsk(Enum):
 
 
 class Effect(Enum):
-    """An effect of a tool on the world, as its author declares it."""
+    """An effect of a tool, as its author declares it."""
 
     READ = "read"
     WRITE = "write"
@@ -242,7 +250,8 @@ Risk = Literal["low", "medium", "high"]
 
 
 def risk_of(effects: frozenset[Effect] | None) -> Risk:
-    """Risk comes from declared effects, never from names; what is not declared is high."""
+    """Return the risk of declared effects; undeclared effects count as high risk."""
+    # Only declared effects count, never the name of a tool: anybody can choose a harmless name.
     if effects is None or Effect.EXECUTE in effects:
         return "high"
     return "low" if effects <= {Effect.READ} else "medium"
@@ -252,7 +261,7 @@ DecidedBy = Literal["rule", "tool", "memory", "user", "mode", "headless"]
 
 
 class JudgedPart(OnWire, frozen=True):
-    """One part of a call that is judged by itself, such as a simple command of a command line."""
+    """A part of a call that is judged separately, such as one command of a shell line."""
 
     off_wire: ClassVar = ("met",)
     text: str
@@ -261,20 +270,20 @@ class JudgedPart(OnWire, frozen=True):
     rule: str | None = None
     where: Mark | None = None
     met: tuple[Mark, ...] = ()
-    """The places of all rules that match it, also of those that another one is stricter than."""
+    """The places of all rules that match, including those that a stricter rule overrides."""
 
 
 class CommandRun(OnWire, frozen=True):
-    """The place where a call would run a command, and whether it is confined there."""
+    """The folder in which a call would run a command, and whether the command is confined."""
 
     folder: str
     confined: bool
     argument: str | None = None
-    """The arg that holds the command line, where there is one: a prompt shows it as it was written."""
+    """The argument that contains the command line, if any; the prompt shows it verbatim."""
 
 
 class Verdict(Struct, frozen=True):
-    """The decision of the policy on one call, and the reason."""
+    """The decision of the policy on one call, and its reason."""
 
     approval: Approval
     reason: str
@@ -282,17 +291,17 @@ class Verdict(Struct, frozen=True):
     where: Mark | None = None
     by: DecidedBy = "tool"
     details: tuple[str, ...] = ()
-    """More lines for people who want to know exactly, such as what is said of each part of a command."""
+    """Further lines for people who want details, such as the verdict on each command."""
     parts: tuple[JudgedPart, ...] = ()
-    """Parts that were judged by themselves, for the prompt; with one part the reason says it all."""
+    """Separately judged parts, for the prompt; a single part is covered by the reason."""
     risk: Risk | None = None
-    """Of this exact call, where that is known; else that of the tool counts."""
+    """The risk of this exact call; if None, the risk of the tool counts."""
     basis: Any = None
-    """Findings of a tool's own check, handed to its ``execute`` as ``context.basis``."""
+    """Findings of the tool's own check; ``execute`` gets them as ``context.basis``."""
     grants: Needs = ()
-    """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
+    """The rules that would allow each asking part, the narrowest first; empty if none would."""
     unruled: bool = False
-    """It asks because nothing has been said of it: where a trial shows no effect, no person need be asked."""
+    """True if the call asks only because no rule covers it; a trial without effect need not ask."""
     tried_first: bool = False
 
 
@@ -312,45 +321,45 @@ class ApprovalRequest(Struct, frozen=True):
     preview: ResultValue | None = None
     details: tuple[str, ...] | None = None
     fingerprint: str | None = None
-    """The identity of the call, that an answer is bound to."""
+    """The identity of the call; an answer applies to this identity only."""
     stamp: str | None = None
-    """The state of what the preview showed, that an answer is bound to as well."""
+    """The state that the preview showed; an answer applies to this state only."""
     caller: str | None = None
-    """``tool:NAME`` where a tool makes the call."""
+    """``tool:NAME`` if a tool makes the call."""
     once: bool | None = None
-    """True when a yes cannot be remembered: the args do not say what the call does."""
+    """True if a yes cannot be remembered, because the args do not determine the effect."""
     parts: tuple[JudgedPart, ...] | None = None
-    """Those of the verdict, where there are several."""
+    """The parts of the verdict, if there are several."""
     runs: CommandRun | None = None
     recap: str | None = None
-    """How much the preview shows, such as ``2 files, +14 -3``."""
+    """The size of the preview, such as ``2 files, +14 -3``."""
     folded: tuple[FoldedLine, ...] | None = None
-    """Lines of the preview that stand for more; a yes counts for that as well."""
+    """Preview lines that stand for more text; a yes covers that text as well."""
     previewed: tuple[str, ...] | None = None
-    """Args that the preview shows whole."""
+    """Names of args that the preview shows in full."""
     defaults: tuple[str, ...] | None = None
-    """Args that are as they would be if they were not given."""
+    """Names of args that have their default value."""
     distribution: str | None = None
-    """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
+    """For a custom preview: the package or file of the tool, whose renderer draws it."""
     offers: tuple[GrantOffer, ...] | None = None
     """Grants that a yes may be remembered as, the narrowest first."""
     policy_files: Mapping[str, str] | None = None
-    """The files that a rule may be written to: of the ``user``, and of the ``worker``."""
+    """The files that a rule may be written to, under the keys ``user`` and ``worker``."""
     kept: str | None = None
-    """The file that keeps the answer, be it yes or no."""
+    """The file that keeps the answer, whether yes or no."""
 
 
 class ApprovalDecision(Struct, frozen=True):
-    """The answer to a request, true when it is yes; ``note`` is feedback that the model gets to read."""
+    """The answer to a request; true if approved. ``note`` is feedback for the model."""
 
     approved: bool
     remember: Literal["session"] | None = None
     note: str | None = None
     by: DecidedBy = "user"
     grant: GrantOffer | None = None
-    """The grant that is remembered: one of the request's offers; identical calls where none is named."""
+    """The remembered grant, one of the offers; if None, identical calls are remembered."""
     via: str | None = None
-    """The origin of the answer, such as ``forge approvals answer``; None for the place where it was asked."""
+    """The origin of the answer, such as ``forge approvals answer``; None if it was asked there."""
 
     def __bool__(self) -> bool:
         return self.approved
@@ -359,7 +368,8 @@ class ApprovalDecision(Struct, frozen=True):
 def fingerprint(
     *, worker: str, source: str, digest: str | None, tool: str, args: Mapping[str, Any]
 ) -> str:
-    """The identity that a remembered grant is bound to: the same worker, tool, content and args."""
+    """Return the identity of a call: the same worker, tool, tool content and args."""
     identity = [worker, source, digest, tool, args]
+    # Sorted and without blanks, so that equal args have one text whatever the order of their keys.
     text = json.dumps(identity, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Time limits and threads for third-party code, and the event loop: what is late is cancelled, abandoned and blamed."""
+"""Time limits and threads for third-party code, and the start of the event loop."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from forge_cli.core.text import counted
 from forge_cli.core.wire import error_text
 
 LOAD_LIMIT = 30.0
-"""Seconds for opening something, such as a toolset or a model; also for imports, unless ``import_timeout`` is set."""
+"""Seconds to open a toolset or a model, and to import code unless ``import_timeout`` is set."""
 CALL_LIMIT = 10.0
 """Seconds for each later call of a toolset or a model, and for closing it."""
-MORE_TIME_TO_LOAD = "FORGE_IMPORT_TIMEOUT=SECONDS gives it more"
+MORE_TIME_TO_LOAD = "to allow more time, set FORGE_IMPORT_TIMEOUT=SECONDS"
 CANCEL_GRACE = 3.0
-"""Seconds that a cancelled call has to end; after that it is abandoned."""
+"""Seconds that a cancelled call has to end before it is abandoned."""
 SHUTDOWN_GRACE = 4.0
-"""Seconds after which the process ends although third-party code holds it."""
+"""Seconds after which the process exits even if third-party code is still running."""
 
 ABANDONED: list[asyncio.Task[Any]] = []
-"""Tasks that swallow their cancellation; they are kept, because a task that is thrown away complains."""
+"""Tasks that ignore their cancellation.
+
+They are kept because asyncio reports a pending task that is garbage collected.
+"""
 
 T = TypeVar("T")
 
 
 class OutOfTime(Exception):
-    """Third-party code did not end in its time."""
+    """Third-party code exceeded its time limit."""
 
     def __init__(self, what: str, seconds: float, remedy: str = "") -> None:
         more = f"; {remedy}" if remedy else ""
@@ -40,7 +43,7 @@ class OutOfTime(Exception):
 
 
 class OwnExit(Exception):
-    """Third-party code raised SystemExit, CancelledError or the like, although forge does not want the work to end."""
+    """Third-party code raised SystemExit, CancelledError or similar, although the work goes on."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error_text(error))
@@ -48,7 +51,7 @@ class OwnExit(Exception):
 
 
 class Section(Struct, eq=False):
-    """Third-party code at work, or a time by which the process has to end for the reason ``why``."""
+    """Running third-party code with a deadline, or a deadline for the process itself (``why``)."""
 
     what: str
     seconds: float
@@ -56,23 +59,26 @@ class Section(Struct, eq=False):
     exit_code: ExitCode = ExitCode.FAILED
     why: str = ""
     remedy: str = ""
-    """The remedy for a person where it is late."""
+    """Advice for the user if the code is late."""
 
 
 class ForcedEnd(Struct, frozen=True):
-    """The end of a process that third-party code holds."""
+    """A forced exit, because third-party code does not return."""
 
     exit_code: ExitCode
     why: str = ""
-    """The reason of an interrupt; empty where third-party code is late by itself."""
+    """The reason of an interrupt; empty if third-party code exceeded its own limit."""
     late: str | None = None
-    """The third-party code that is at work, or is late."""
+    """The third-party code that is running or late."""
     fault: str | None = None
-    """The sentence that blames it."""
+    """The message that names the code."""
 
 
 RUNNING: dict[Section, None] = {}
-"""Sections that have begun and not ended, in that order; where forge owns the process, a thread watches it."""
+"""Sections that have begun and not ended, in that order.
+
+If forge owns the process, a watchdog thread reads them.
+"""
 
 
 def begin(
@@ -83,40 +89,39 @@ def begin(
     exit_code: ExitCode = ExitCode.FAILED,
     why: str = "",
 ) -> Section:
-    """Begin a section; ``grace`` is added where something else is done first when the time is over."""
+    """Begin a section; ``grace`` extends the deadline while other cleanup runs."""
     section = Section(what, seconds, time.monotonic() + seconds + grace, exit_code, why)
     RUNNING[section] = None
     return section
 
 
 def end(section: Section) -> None:
+    """Mark a section as ended."""
     RUNNING.pop(section, None)
 
 
 def begin_shutdown(why: str, exit_code: ExitCode, grace: float = SHUTDOWN_GRACE) -> None:
-    """End the process in a moment, even if code holds it; may be called by a signal handler."""
+    """End the process soon, even if code does not return; may be called by a signal handler."""
     begin("", 0.0, grace=grace, exit_code=exit_code, why=why)
 
 
 def find_forced_end() -> ForcedEnd | None:
-    """Why the process has to end now, if it has to."""
+    """Return why the process has to exit now; None if no section is overdue."""
     now = time.monotonic()
+    # A copy, because other threads begin and end sections meanwhile.
     sections = list(RUNNING)
-    due = min(
-        (section for section in sections if section.due <= now),
-        key=lambda each: each.due,
-        default=None,
-    )
-    if due is None:
+    overdue = [section for section in sections if section.due <= now]
+    if not overdue:
         return None
+    due = min(overdue, key=lambda section: section.due)
     if not due.why:
-        return ForcedEnd(
-            due.exit_code, late=due.what, fault=str(OutOfTime(due.what, due.seconds, due.remedy))
-        )
+        fault = str(OutOfTime(due.what, due.seconds, due.remedy))
+        return ForcedEnd(due.exit_code, late=due.what, fault=fault)
+    # The innermost section is the code that keeps an interrupt from taking effect.
     late = next((section.what for section in reversed(sections) if section.what), None)
-    return ForcedEnd(
-        due.exit_code, due.why, late, late and f"{late} did not end, and was abandoned"
-    )
+    if late is None:
+        return ForcedEnd(due.exit_code, due.why)
+    return ForcedEnd(due.exit_code, due.why, late, f"{late} did not end, and was abandoned")
 
 
 def call_within(
@@ -127,7 +132,10 @@ def call_within(
     exit_code: ExitCode = ExitCode.FAILED,
     remedy: str = "",
 ) -> T:
-    """Call a function that is not async; one that is late cannot be stopped, and ends a process that forge owns."""
+    """Call a synchronous function with a time limit.
+
+    A late call cannot be stopped; the watchdog ends the process if forge owns it.
+    """
     section = begin(what, seconds, exit_code=exit_code)
     section.remedy = remedy
     try:
@@ -143,15 +151,15 @@ def call_within(
 async def wait_within(
     seconds: float, what: str, function: Callable[..., Awaitable[T]], *args: Any, of: str = ""
 ) -> T:
-    """Await a function in this very task, so that it may open what has to be closed here: OutOfTime when it is late.
+    """Await a function in the current task; raise OutOfTime if it is late.
 
-    The time limit is not a cancel scope, in which nothing could be opened that stays open. ``of`` names whose function
-    it is, where it may have to be blamed without its caller.
+    The time limit is not a cancel scope: anything opened inside a scope would have to be closed in
+    it, but a toolset stays open. ``of`` names the owner of the function if an error has to name it.
     """
     section = begin(f"{what} of {of}" if of else what, seconds, grace=CANCEL_GRACE)
     limit = asyncio.timeout(seconds)
     before = count_cancellations()
-    try:
+    try:  # the same task, so that the function may open what has to be closed here
         async with limit:
             found = await function(*args)
     except TimeoutError:
@@ -169,20 +177,24 @@ async def wait_within(
 
 
 def count_cancellations() -> int:
-    """The cancellations of this very task that are under way."""
+    """Return how many cancellations of the current task are pending."""
     task = asyncio.current_task()
     return task.cancelling() if task else 0
 
 
 async def check_cancelled(before: int) -> None:
-    """End this very task where third-party code has swallowed its cancellation, which were ``before`` it was called."""
+    """Raise the cancellation of the current task that third-party code has swallowed.
+
+    ``before`` is the number of pending cancellations before that code was called.
+    """
     if count_cancellations() > before:
-        await anyio.lowlevel.checkpoint_if_cancelled()  # a cancel scope wants an error of its own
+        # Inside a cancel scope, anyio expects its own exception.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         raise asyncio.CancelledError
 
 
 def is_own_exit(error: BaseException) -> bool:
-    """Return True if third-party code ends what is not its own; a cancelled task or Ctrl+C does not count."""
+    """Return True if third-party code raised an exit of its own, not a cancellation or Ctrl+C."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is None or not task.cancelling()
@@ -190,33 +202,34 @@ def is_own_exit(error: BaseException) -> bool:
 
 
 def abandon_task(task: asyncio.Task[Any]) -> None:
-    """Wait no longer for a task that swallows its cancellation."""
+    """Stop waiting for a task that ignores its cancellation."""
     ABANDONED[:] = [*(each for each in ABANDONED if not each.done()), task]
 
 
 def is_of_forge(code: object) -> bool:
-    """Return True for a function, a class or an object of forge itself."""
+    """Return True if a function, class or object is defined in forge."""
     return str(getattr(code, "__module__", "")).startswith("forge_cli.")
 
 
 def fault_text(error: BaseException) -> str:
-    """The fault of third-party code, in one sentence."""
+    """Return the error of third-party code as one sentence."""
     return str(error) if isinstance(error, OutOfTime | OwnExit) else error_text(error)
 
 
 async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> T:
-    """Call a function in a thread, where ``anyio.from_thread`` works; one that is cancelled is abandoned there.
+    """Call a function in a thread in which ``anyio.from_thread`` works.
 
-    Each call has a limiter of its own: it never waits for a thread.
+    A cancelled call is abandoned. Each call has its own limiter, so it never waits for a free
+    thread.
     """
 
     def call() -> T:
         try:
             return function(*args, **more)
-        except StopIteration as error:  # which cannot be raised into a coroutine
-            raise RuntimeError(f"StopIteration: {error}").with_traceback(
-                error.__traceback__
-            ) from error
+        except StopIteration as error:
+            # A coroutine cannot raise StopIteration.
+            problem = RuntimeError(f"StopIteration: {error}")
+            raise problem.with_traceback(error.__traceback__) from error
 
     return await anyio.to_thread.run_sync(
         call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
@@ -224,19 +237,19 @@ async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> 
 
 
 def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Run an async function to its end; what anyio needs for it is loaded only where something of anyio is used.
+    """Run an async function to its end.
 
-    At its end asyncio cancels the tasks that are left, and waits for them and for threads, for ever: after a grace
-    the loop is stopped.
+    At the end asyncio cancels the remaining tasks and waits for them and for threads without a
+    limit, so the loop is stopped after a grace period.
     """
     results: list[T] = []
     errors: list[BaseException] = []
     stopped = False
 
     async def work() -> None:
-        current_async_library_cvar.set(
-            "asyncio"
-        )  # callbacks belong to no task, by which anyio could know the loop
+        # Callbacks run outside of tasks, where anyio cannot detect the loop by itself. Only
+        # anyio.run sets this as well, and it imports the backend: a tenth of `forge worker check`.
+        current_async_library_cvar.set("asyncio")
         try:
             results.append(await function(*args))
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""The event bus between a session and those that watch or steer it; asking never hangs."""
+"""The event bus between a session and its observers; a question never hangs without a listener."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Handler = Callable[[Event], None]
 
 
 class _Question(Struct):
-    """A question that waits for the event which answers it."""
+    """A question that waits for an answering event."""
 
     answer_type: type[ApprovalResponse | UserInput]
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -31,7 +31,7 @@ class _Question(Struct):
 
 
 class _Subscriber(Struct, eq=False):
-    """A handler, and the events that it hears."""
+    """A handler and the events that it receives."""
 
     handler: Handler
     answers: bool
@@ -43,9 +43,9 @@ class _Subscriber(Struct, eq=False):
 
 
 class EventBus:
-    """Hands every event to every subscriber, in order, and pairs questions with their answers.
+    """Delivers each event to each subscriber in order, and pairs questions with answers.
 
-    An event emitted by a handler waits until every subscriber has received the one before it.
+    An event that a handler emits waits until every subscriber has received the current one.
     """
 
     def __init__(self) -> None:
@@ -58,21 +58,24 @@ class EventBus:
 
     @property
     def attended(self) -> bool:
-        """Return True if a subscriber can answer."""
+        """True if a subscriber can answer questions."""
         return any(subscriber.answers for subscriber in self._root._subscribers)
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The workers from the root down to the one that emits here; empty for the root itself."""
+        """The workers from the root to the emitting worker; empty for the root itself."""
         return self._origin.path if self._origin else ()
 
     @property
     def delegation(self) -> str | None:
-        """The id of the task of the worker that emits here; None for the root."""
+        """The id of the emitting worker's task; None for the root."""
         return self._origin.delegation if self._origin else None
 
     def child(self, origin: Origin) -> EventBus:
-        """The same bus for a child worker: subscribers here get its events too, and answer its questions."""
+        """Return the bus of a child worker.
+
+        Subscribers of this bus receive its events as well, and answer its questions.
+        """
         bus = EventBus()
         bus._root = self._root
         bus._origin = origin
@@ -86,10 +89,10 @@ class EventBus:
         only: tuple[type[Event], ...] = (Event,),
         transient: bool = True,
     ) -> Callable[[], None]:
-        """Receive every event from now on, or those of some types; returns the function that unsubscribes.
+        """Receive all events from now on, or some types; return the function to unsubscribe.
 
-        With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``. Without
-        ``transient`` it gets only those that are recorded.
+        With ``answers`` the subscriber promises to answer each ``approvalRequired`` and
+        ``inputPrompt``. Without ``transient`` it receives recorded events only.
         """
         subscriber = _Subscriber(handler, answers, only, transient)
         root = self._root
@@ -98,6 +101,7 @@ class EventBus:
         def unsubscribe() -> None:
             if subscriber in root._subscribers:
                 root._subscribers.remove(subscriber)
+            # Nobody is left to answer: release those who wait, so that they are refused.
             if not self.attended:
                 for question in root._questions.values():
                     question.answered.set()
@@ -105,13 +109,14 @@ class EventBus:
         return unsubscribe
 
     def emit(self, event: Event | str, payload: Mapping[str, Any] | None = None) -> None:
-        """Hand out an event, or the one of that name on the wire with this payload."""
+        """Deliver an event, given as a value or by its wire name and payload."""
         if isinstance(event, str):
             event = _read_named(event, payload or {})
         if self._root is not self:
             self._root.emit(event if event.origin else replace(event, origin=self._origin))
             return
         self._waiting.append(event)
+        # The outer call delivers it, after the event that is being delivered.
         if self._delivering:
             return
         self._delivering = True
@@ -122,10 +127,11 @@ class EventBus:
             self._delivering = False
 
     def hears(self, kind: type[Event]) -> bool:
-        """Return True if a subscriber gets the events of a type."""
+        """Return True if a subscriber receives events of a type."""
         return any(subscriber.hears(kind) for subscriber in self._root._subscribers)
 
     def _deliver(self, event: Event) -> None:
+        # A copy, because a handler may unsubscribe itself or others.
         for subscriber in [each for each in self._subscribers if each.hears(type(event))]:
             subscriber.handler(event)
         if isinstance(event, (ApprovalResponse, UserInput)):
@@ -135,19 +141,19 @@ class EventBus:
                 question.answered.set()
 
     def answer(self, request_id: str, decision: ApprovalDecision) -> None:
-        """Decide a request; the first answer counts."""
+        """Answer a request; the first answer counts."""
         self.emit(ApprovalResponse(request_id, decision))
 
     def answer_input(self, request_id: str, content: str) -> None:
-        """Give the line of text that an ``inputPrompt`` asks for."""
+        """Answer an ``inputPrompt`` with a line of text."""
         self.emit(UserInput(request_id, content))
 
     def is_open(self, request_id: str) -> bool:
-        """Return True if somebody waits for the answer to this."""
+        """Return True if this request still waits for an answer."""
         return request_id in self._root._questions
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Put a request to the subscribers that can answer; without one it is denied at once, saying so."""
+        """Ask the subscribers that can answer; without any, the request is denied at once."""
         answer = await self._question(
             request.request_id, ApprovalRequired(request), ApprovalResponse
         )
@@ -156,7 +162,7 @@ class EventBus:
         return ApprovalDecision(False, note=NO_ONE_TO_ANSWER, by="headless")
 
     async def ask_input(self, prompt: str, options: Sequence[str] = ()) -> str | None:
-        """Ask for a line of text, which may be one of a few; None when no person can give one."""
+        """Ask for a line of text, optionally one of ``options``; None if no person answers."""
         request_id = new_id("input")
         answer = await self._question(
             request_id, InputPrompt(request_id, prompt, tuple(options) or None), UserInput
@@ -180,26 +186,24 @@ class EventBus:
 def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
     from forge_cli.core.event_kinds import EVENT_KINDS
 
-    known = EVENT_KINDS
-    if name not in known:
-        raise ValueError(f"there is no event '{name}'; {did_you_mean(name, known)}")
+    if name not in EVENT_KINDS:
+        raise ValueError(f"unknown event '{name}'; {did_you_mean(name, EVENT_KINDS)}")
+    problem = f"invalid payload for the event '{name}'"
     try:
         from forge_cli.core.short_payloads import check_keys, complete
 
         full = complete(name, payload)
-        check_keys(known[name], full)
-        event = known[name].read(full)
+        check_keys(EVENT_KINDS[name], full)
+        event = EVENT_KINDS[name].read(full)
     except Unreadable as error:
-        raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
-    if isinstance(event, StatusEvent) and event.level not in get_args(
-        StatusLevel
-    ):  # a log may be of a newer version
-        levels = ", ".join(get_args(StatusLevel))
-        raise ValueError(
-            f"this is not the payload of an event '{name}': level: must be one of {levels}"
-        )
+        raise ValueError(f"{problem}: {error}") from None
+    # Reading accepts levels that only a newer version knows; a program cannot mean one of those.
+    levels = get_args(StatusLevel)
+    if isinstance(event, StatusEvent) and event.level not in levels:
+        raise ValueError(f"{problem}: level: must be one of {', '.join(levels)}")
     return event
 
 
 def new_id(kind: str) -> str:
+    """Return a new random id that starts with ``kind``."""
     return f"{kind}_{os.urandom(6).hex()}"

@@ -1,4 +1,4 @@
-"""Calls and their outcomes: what a model or a person asks for, and the one result that every call gets."""
+"""Tool calls and their outcomes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 from collections import Counter
 from typing import Any, ClassVar, Literal, NoReturn
 
-from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec import Struct, StructMeta, field
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.text import cut
@@ -21,21 +20,41 @@ OutcomeStatus = Literal[
 ]
 
 
-class ToolCall(Struct, frozen=True):
-    """A call that a model or a person asks for; ``unreadable`` is the text of its args where they could not be read."""
+TOO_DEEP = "is nested too deeply"
+_NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
+"""Stands for args that are nested too deeply, and is refused for the same reason."""
+
+
+class _BoundedArgs(StructMeta):
+    """Makes calls whose args a record can hold.
+
+    Model providers make calls as well, so this is done here and not where forge makes them.
+    """
+
+    def __call__(
+        cls,  # noqa: N805 - a metaclass
+        id: str,
+        name: str,
+        args: JsonObject,
+        unreadable: str | None = None,
+        parent: str | None = None,
+    ) -> Any:
+        if is_too_deep(args):
+            return super().__call__(id, name, {}, _NESTED, parent)
+        return super().__call__(id, name, args, unreadable, parent)
+
+
+class ToolCall(Struct, frozen=True, metaclass=_BoundedArgs):
+    """A call that a model or a person requests."""
 
     off_wire: ClassVar = ("parent",)
     id: str = field(name="toolCallId")
     name: str = field(name="toolName")
     args: JsonObject
     unreadable: str | None = None
+    """The text of the args if they could not be parsed; ``args`` is empty then."""
     parent: str | None = None
-    """The call whose tool makes this one; None where the model or a person does."""
-
-    def __post_init__(self) -> None:
-        if is_too_deep(self.args):  # no record could hold them
-            force_setattr(self, "args", {})
-            force_setattr(self, "unreadable", _NESTED)
+    """The id of the call whose tool makes this one; None for calls of the model or a person."""
 
 
 def is_legal_id(call_id: str) -> bool:
@@ -44,17 +63,15 @@ def is_legal_id(call_id: str) -> bool:
 
 
 def call_identity(name: str, args: object) -> str:
-    """The same tool with the same args; the call's id does not count."""
+    """Return a text that is equal for calls of the same tool with the same args."""
     return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 
-TOO_DEEP = "is nested too deeply"
-_NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
-"""Stands for such args, and is refused for the same reason."""
-
-
 def read_args(text: str) -> JsonObject:
-    """The args that a model wrote; a ValueError says why they are not one JSON object whose keys are all different."""
+    """Parse the args that a model wrote.
+
+    Raise ValueError if they are not one JSON object with unique keys.
+    """
     try:
         found = _decode(text)
     except RecursionError:
@@ -73,6 +90,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
+    # json.loads would keep the last of several values, and the prompt would show only that one.
     found = dict(pairs)
     if len(found) < len(pairs):
         [(doubled, _)] = Counter(name for name, _ in pairs).most_common(1)
@@ -84,14 +102,14 @@ _decode = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_
 
 
 class Denial(Struct, frozen=True):
-    """Something that a call wanted while it ran, such as a connection, and why it did not get it."""
+    """A denied request of a running call, such as a connection, and the reason."""
 
     reason: str
     by: str
 
 
 class ToolOutcome(Struct, frozen=True):
-    """The one result that every call gets."""
+    """The result of a call; every call gets exactly one."""
 
     call: ToolCall
     status: OutcomeStatus
@@ -100,24 +118,24 @@ class ToolOutcome(Struct, frozen=True):
     duration_ms: int = 0
     by: str | None = None
     denials: tuple[Denial, ...] = ()
-    """Denials of what the call itself reached for while it ran."""
+    """Requests of the running call that were denied."""
     rule: str = ""
-    """Of a refusal, the rule behind it and its place in a file, for people; the model does not read it."""
+    """For a refusal: the rule and its place in a file, for people; the model does not see it."""
     traceback: str | None = None
-    """Of an exception that is not a ToolError, from the tool's own code on; the model does not read it."""
+    """The traceback of an unexpected exception, from the tool's own code on; not for the model."""
 
     @property
     def ok(self) -> bool:
-        """Did the call succeed?"""
+        """True if the call succeeded."""
         return self.status == "success"
 
     def text(self) -> str:
-        """The text that the model reads."""
+        """Return the text that the model reads."""
         return for_model(self.value)
 
     @property
     def refusal(self) -> str:
-        """Why it was refused, for people."""
+        """The reason of a refusal, for people."""
         return f"{self.error or self.status}{self.rule}"
 
     @classmethod
@@ -130,6 +148,6 @@ class ToolOutcome(Struct, frozen=True):
         by: str | None = None,
         rule: str = "",
     ) -> ToolOutcome:
-        """The outcome of a call that did not succeed, with the sentence that says why."""
+        """Return the outcome of a call that did not succeed; ``sentence`` is the reason."""
         kept = cut(sentence, VALUE_LIMIT)
         return cls(call, status, Text(kept), error=kept, by=by, rule=rule)

@@ -1,4 +1,4 @@
-"""Contexts of calls: the sandbox of a tool, its interrupt, and the ways to report and to delegate."""
+"""Contexts of calls: what a tool learns about its call, and how it reports and delegates."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 
 
 def current_call() -> str | None:
-    """The id of the call that is executed here, or that started this task or thread."""
+    """Return the id of the call that runs here, or that started this task or thread."""
     return _CALL.get()
 
 
 @contextmanager
 def executing(call_id: str) -> Iterator[None]:
-    """Inside of this a call is executed."""
+    """Mark the code inside as part of a call."""
     before = _CALL.set(call_id)
     try:
         yield
@@ -41,7 +41,7 @@ def executing(call_id: str) -> Iterator[None]:
 
 
 class Delegation(Struct, frozen=True, kw_only=True):
-    """A task for a child worker: its file, what it is to do, and its attachments."""
+    """A task for a child worker."""
 
     worker: Path
     input: str
@@ -50,26 +50,26 @@ class Delegation(Struct, frozen=True, kw_only=True):
 
 
 class CallContext(Struct, frozen=True, kw_only=True):
-    """The facts that a tool's own check may know of a call before anybody has consented to it."""
+    """What a tool's own check may know about a call before consent."""
 
     call_id: str
     tool: str
     worker: str
     caller: str
-    """``model``, ``person``, ``operator``, or ``tool:NAME`` where a tool makes the call."""
+    """``model``, ``person``, ``operator``, or ``tool:NAME`` if a tool makes the call."""
     workspace: Path
     sandbox: SandboxView
-    """Files as they are: the paths that the call declares can be read, and nothing can be changed yet."""
+    """The current files; declared paths can be read, and nothing can be changed yet."""
 
 
 class InnerCalls(Protocol):
-    """The calls that the tool of one call makes itself."""
+    """Calls that a tool makes itself while it runs."""
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
-        """Call another tool of the worker, through the same gate."""
+        """Call another tool of the worker through the same gate."""
 
     def schema(self, name: str) -> JsonObject | None:
-        """The JSON Schema of what a tool is called with; None where there is no such tool."""
+        """Return the JSON Schema of a tool's args; None for an unknown tool."""
         ...
 
 
@@ -79,7 +79,10 @@ AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolContext:
-    """The facts that a tool may know of the call it serves; a function gets them through a parameter of this type."""
+    """What a tool may know about its call.
+
+    A function receives it through a parameter of this type.
+    """
 
     call_id: str
     tool: str
@@ -88,21 +91,21 @@ class ToolContext:
     sandbox: SandboxView
     interrupt: InterruptSignal
     paths: Mapping[str, str] = field(default_factory=dict)
-    """The places to which the paths among the args led when the call was judged."""
+    """The resolved form of each declared path among the args, as the gate judged it."""
     stamp: str | None = None
-    """The stamp of the preview that was approved; None where nothing was shown."""
+    """The stamp of the approved preview; None if nothing was shown."""
     basis: Any = None
-    """The findings that the tool's own check put into its Verdict."""
+    """Findings that the tool's own check put into its verdict."""
     report: Callable[[str, float | None], None] = field(
         default=lambda message, fraction: None, repr=False
     )
     show: Callable[[str], None] = field(default=lambda text: None, repr=False)
-    """Shows what a command has printed last while it runs; for the event loop, and not kept."""
+    """Show the latest output of a running command; call it in the event loop only. Not recorded."""
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
     inner: InnerCalls | None = field(default=None, repr=False)
-    """None in a preview, and where no gate is around the tool."""
+    """None in a preview and outside of a gate."""
     questions: AskPerson | None = field(default=None, repr=False)
-    """None in a preview, and where no session is around the tool."""
+    """None in a preview and outside of a session."""
 
     async def delegate(
         self,
@@ -112,13 +115,13 @@ class ToolContext:
         instructions: str | None = None,
         attachments: Sequence[Attachment] = (),
     ) -> str:
-        """Give a task to a child worker and wait for its answer; one that fails is a ToolError.
+        """Give a task to a child worker and return its answer; raise ToolError if it fails.
 
-        The child sees nothing but this, and can do nothing that its parent could not.
+        The child sees nothing else, and can do nothing that its parent cannot do.
         """
         if self.delegation is None:
             problem = f"{self.tool} was not called by a running worker, so it cannot delegate"
-            raise ToolError(f"{problem}; to have the task done: forge run {worker}")
+            raise ToolError(f"{problem}; to do the task, run: forge run {worker}")
         task = Delegation(
             worker=Path(worker),
             input=input,
@@ -128,9 +131,9 @@ class ToolContext:
         return await self.delegation(task)
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
-        """Call another tool of the worker, through the same gate; a refusal is an outcome as well.
+        """Call another tool of the worker through the same gate; a refusal is an outcome as well.
 
-        The outer call's approval does not cover it: it has a verdict of its own, and asks where that says so.
+        The approval of the outer call does not cover it: it has its own verdict, and may ask.
         """
         if self.inner is None:
             raise ToolError(f"{self.tool} cannot call other tools here")
@@ -143,10 +146,11 @@ class ToolContext:
     async def ask(
         self, question: str, schema: type[BaseModel] | JsonObject
     ) -> BaseModel | JsonObject | None:
-        """Ask the person something in the middle of the call, as a form with the fields of a model or a JSON Schema.
+        """Ask the person during the call, with a form for a model or a JSON Schema.
 
-        What comes back fits the schema, and is a model where one was given; None where the person declines. With
-        no person there it is a ToolError. The usual time limit stands still then; a ``timeout`` of the tool does not.
+        Return the valid answer, as a model if ``schema`` is one; None if the person declines. Raise
+        ToolError if nobody is there. The usual time limit is paused meanwhile, but not a
+        ``timeout`` of the tool itself.
         """
         if self.questions is None:
             raise ToolError(f"{self.tool} cannot ask anybody here: {question}")
@@ -156,5 +160,5 @@ class ToolContext:
         return schema.model_validate(answer)
 
     def progress(self, message: str, fraction: float | None = None) -> None:
-        """Report how far the work is; may be called from a thread."""
+        """Report the progress of the work; may be called from a thread."""
         self.report(message, fraction)

@@ -1,4 +1,4 @@
-"""Errors have two readers: ForgeError is a sentence for the user, ToolError a sentence for the model."""
+"""Errors: ``ForgeError`` has a sentence for the user, ``ToolError`` one for the model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import IntEnum
 from typing import Any, Literal
 
 StatusLevel = Literal["debug", "info", "warning", "error"]
-"""Of what a person is told while a worker runs."""
+"""The severity of a message to the person who watches a worker."""
 PROBLEMS = 5
-"""How many problems of an input are told at once."""
+"""The most problems of an input that one message reports."""
 
 
 class ExitCode(IntEnum):
-    """How a command ends; the numbers are documented in ``forge run --help``."""
+    """Exit codes of commands, as documented in ``forge run --help``."""
 
     DONE = 0
     FAILED = 1
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a file that somebody wrote; line and column count from 1."""
+    """A place in a file; line and column count from 1."""
 
     file: str
     line: int = 1
@@ -45,7 +45,7 @@ class Mark:
 
 
 class ForgeError(Exception):
-    """Something the user has to know: what, where, and what to do next."""
+    """An error for the user: what happened, where, and what to do next."""
 
     exit_code: ExitCode = ExitCode.FAILED
 
@@ -62,13 +62,13 @@ class ForgeError(Exception):
 
 
 class UsageError(ForgeError):
-    """The command line cannot be understood."""
+    """The command line is invalid."""
 
     exit_code = ExitCode.USAGE
 
 
 class WorkerError(ForgeError):
-    """A worker, or another file that people write, is missing or wrong."""
+    """A worker, or another file that people write, is missing or invalid."""
 
     exit_code = ExitCode.INVALID
 
@@ -83,9 +83,10 @@ class LockError(WorkerError):
 
 
 class ModelError(ForgeError):
-    """The model could not be reached or would not answer.
+    """The model could not be reached, or did not answer.
 
-    ``too_long`` says that it was told more than it can hold, ``refused`` that the key or the model is refused.
+    ``too_long`` is True if the request exceeds the model's window, ``refused`` if the provider
+    rejects the key or the model.
     """
 
     exit_code = ExitCode.PROVIDER
@@ -105,13 +106,13 @@ class ModelError(ForgeError):
 
 
 class SchemaError(Exception):
-    """A function or a schema cannot become a tool's input; a sentence for its author, with the remedy."""
+    """A function or schema is not usable as a tool's input; for the tool's author."""
 
 
 class ToolError(Exception):
-    """A tool could not do what it was asked; the sentence is for the model.
+    """A tool failed; the message is for the model.
 
-    ``value`` is a result that the failed call carries all the same, such as the output of a command.
+    ``value`` is an optional result that the failed call still returns, such as output of a command.
     """
 
     def __init__(self, *sentence: object, value: Any = None) -> None:
@@ -120,7 +121,7 @@ class ToolError(Exception):
 
 
 class InvalidInput(ToolError):
-    """The args of a call do not fit the tool's schema; one sentence for the model that names each wrong field."""
+    """The args of a call do not match the tool's schema; the message names each invalid field."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = tuple(dict.fromkeys(problems))
@@ -128,15 +129,15 @@ class InvalidInput(ToolError):
 
 
 class ToolTimeout(ToolError):
-    """A tool stopped what it had started when its time was over; ``value`` has the result until then."""
+    """A tool stopped its work at its time limit; ``value`` is the result until then."""
 
 
 class ToolInterrupted(ToolError):
-    """A tool was cancelled and stopped what it had started; ``value`` has the result until then."""
+    """A cancelled tool stopped its work; ``value`` is the result until then."""
 
 
 class BlockedError(ToolError):
-    """Policy forbids the call in every mode; raised by tools that find out while they run."""
+    """Policy forbids the call in every mode; for tools that find out while they run."""
 
     def __init__(self, tool: str, reason: str = "blocked by policy") -> None:
         super().__init__(f"{tool}: {reason}")
@@ -145,11 +146,14 @@ class BlockedError(ToolError):
 
 
 class Stale(ToolError):
-    """The call would no longer touch what was shown at the prompt: the gate asks again."""
+    """The call would no longer affect what the prompt showed; the gate asks again."""
 
 
 class NotAsJudged(Stale):
-    """The call was not what its rules took it for, and nothing of it counts: it asks, or is ``blocked``."""
+    """The call is not what its rules assumed, and its effects are discarded.
+
+    The gate then asks, or blocks the call if ``blocked`` is True.
+    """
 
     def __init__(self, reason: str, *, blocked: bool = False) -> None:
         super().__init__(reason)
@@ -157,7 +161,10 @@ class NotAsJudged(Stale):
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal where nothing can be stopped in good order yet; third-party code does not catch it as an Exception."""
+    """A signal arrived before the process can stop in order.
+
+    It is not an Exception, so third-party code does not catch it by accident.
+    """
 
     def __init__(self, exit_code: int = ExitCode.TERMINATED) -> None:
         super().__init__()
@@ -165,7 +172,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class TooManySteps(Exception):
-    """A schema whose references and alternatives multiply takes more steps than any that people write."""
+    """A schema needs too many steps, because its references and alternatives multiply."""
 
     def __init__(self) -> None:
         super().__init__("its references and alternatives multiply")

@@ -1,4 +1,4 @@
-"""Every kind of event by its name on the wire: those that go to the UI, those that come from it, and unknown ones."""
+"""All kinds of events by their wire names, and reading an event by its name."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from forge_cli.core.wire import JsonObject
 
 
 class OtherEvent(Event, frozen=True):
-    """An event that a newer forge recorded; this one does not know what it means."""
+    """An event that a newer version recorded, with an unknown meaning."""
 
     name: str
     data: JsonObject
 
     def payload(self) -> JsonObject:
-        """The payload as it was recorded."""
+        """Return the payload as recorded."""
         return dict(self.data)
 
 
@@ -81,10 +81,10 @@ AnyEvent = (
 EVENT_KINDS: dict[str, type[AnyEvent]] = {
     kind.type: kind for kind in get_args(AnyEvent) if kind is not OtherEvent
 }
-"""By their names on the wire."""
+"""Classes of events by their wire names."""
 
 
 def read_event(name: str, payload: JsonObject) -> AnyEvent:
-    """The event of that name on the wire; Unreadable where the payload is not one of its own."""
+    """Return the event with this wire name; raise Unreadable if the payload does not fit."""
     kind = EVENT_KINDS.get(name)
     return kind.read(payload) if kind else OtherEvent(name, payload)

@@ -1,4 +1,4 @@
-"""Everything that happens in a session: display events go to the UI, action events come from it."""
+"""Events of a session: display events go to the UI, action events come from it."""
 
 from __future__ import annotations
 
@@ -18,42 +18,49 @@ from forge_cli.core.wire import JsonObject, OnWire, read, wire
 VERSION = 1
 CLIENTS = "MCP clients"
 OTHER_TOOLS = "other tools"
-"""Take the place of the model where calls come from clients of ``forge serve``, or are only judged for a program."""
+"""Names in place of a model.
+
+The first is for calls of clients of ``forge serve``, the second for calls that a program only
+judges.
+"""
 
 
 class Origin(Struct, frozen=True):
-    """The worker that an event comes from, where it is not the root: its place in the tree of delegation."""
+    """The child worker that an event comes from, as its place in the tree of delegations."""
 
     worker: str
     depth: int
     delegation: str
-    """The id of the task that this worker was given."""
+    """The id of the worker's task."""
     path: tuple[str, ...]
-    """The names of the workers from the root down to this one."""
+    """The names of the workers from the root to this one."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened; ``type`` is its name on the wire."""
+    """Something that happened in a session; ``type`` is its wire name."""
 
     off_wire: ClassVar[tuple[str, ...]] = ("origin",)
     type: ClassVar[str]
     transient: ClassVar[bool] = False
-    """Sent, but never recorded."""
+    """True for events that are sent but never recorded."""
     origin: Origin | None = None
-    """None for the root; on the wire it is part of the envelope, not of the payload."""
+    """None for the root worker; on the wire it is part of the envelope, not of the payload."""
 
     def payload(self) -> JsonObject:
-        """The content on the wire beside the envelope."""
+        """Return the content on the wire, without the envelope."""
         return wire(self)
 
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
-        """The event that wrote this payload; Unreadable where none did. Keys that are not known are passed over."""
+        """Return the event of a payload; raise Unreadable if it is invalid.
+
+        Unknown keys are ignored, because a newer forge may have written them.
+        """
         return read(cls, payload)
 
 
 class SessionStart(Event, frozen=True):
-    """A session starts, or is resumed: then ``resumed`` is the number of lines that were there already."""
+    """A session starts or resumes; ``resumed`` is the number of lines that existed before."""
 
     off_wire: ClassVar = ("origin", "session", "worker")
     type: ClassVar[str] = "sessionStart"
@@ -64,25 +71,25 @@ class SessionStart(Event, frozen=True):
     resumed: int | None = None
     forked_from: str | None = None
     output_schema: Mapping[str, Any] | None = None
-    """The schema that the answer has to fit, where the person or the program gave it, and not the worker."""
+    """The schema of the answer if the person or program sets it instead of the worker."""
     title: str | None = None
-    """The name of the session, where it is resumed."""
+    """The title of a resumed session."""
     batch: str | None = None
     zones: tuple[Mapping[str, Any], ...] | None = None
-    """Zones whose files can be used: ``{name, path, mode, write, delete}`` each."""
+    """Zones with usable files, each as ``{name, path, mode, write, delete}``."""
     isolation: str | None = None
     """How commands are confined."""
     read_only: bool | None = None
-    """True where no tool can be called that does more than read."""
+    """True if only tools that read can be called."""
     guidance: tuple[str, ...] | None = None
-    """The files AGENTS.md that the model is told, from the top of the repository down."""
+    """The AGENTS.md files that the model gets, from the top of the repository down."""
     session: str = ""
     worker: str = ""
-    """On the wire these two are part of the envelope."""
+    """Part of the envelope on the wire, like ``session``."""
 
 
 class SessionUpdate(Event, frozen=True):
-    """Something that the session says of itself is another from now on; what is absent stays as it was."""
+    """Properties of the session that change from now on; absent ones stay the same."""
 
     type: ClassVar[str] = "sessionUpdate"
     title: str | None = None
@@ -91,42 +98,42 @@ class SessionUpdate(Event, frozen=True):
     zones: tuple[Mapping[str, Any], ...] | None = None
     isolation: str | None = None
     usage: Usage | None = None
-    """The usage of the model to find the title."""
+    """Tokens that the model used to find the title."""
 
 
 class TurnStart(Event, frozen=True):
-    """A request goes to the model; the digest is the hash of everything in it."""
+    """A request to the model; the digest is the hash of everything in it."""
 
     type: ClassVar[str] = "turnStart"
     turn: int
     request_digest: str
     tools: tuple[str, ...]
     system: str | None = None
-    """The system prompt; absent when it is the same as in the turn before."""
+    """The system prompt; absent if it is the same as in the previous turn."""
     environment: str | None = None
-    """The part of the system prompt that tells where the worker is; absent like it."""
+    """The part of the system prompt about the worker's environment; absent if unchanged."""
     specs: tuple[ToolSpec, ...] | None = None
-    """The tools as the model sees them; absent when they are the same as in the turn before."""
+    """The tools as the model sees them; absent if unchanged."""
     model: str | None = None
-    """The model that is asked; absent like them."""
+    """The requested model; absent if unchanged."""
     refresh_ms: float | None = None
-    """How long it took to ask every toolset for its tools, the folder of executables included."""
+    """Time to refresh the tools of all toolsets, including the folder of executables."""
 
 
 class MessageEvent(Event, frozen=True):
-    """Something was said, with what goes along with it."""
+    """A message of the user or the model."""
 
     type: ClassVar[str] = "message"
     message: Message
     cut_off: bool = False
-    """True if the model was stopped while it spoke."""
+    """True if the model was stopped before the end of its message."""
     summary_of: int | None = None
-    """How many messages, from the first on, this one stands for from now on."""
+    """The number of messages, counted from the first, that this message replaces."""
     environment: str | None = None
-    """The place of the worker now, where the message tells how that differs from what the model was told before."""
+    """The worker's environment now, if the message tells the model about a change of it."""
 
     def payload(self) -> JsonObject:
-        """The message, with what is only there where it applies."""
+        """Return the message, with the optional keys that apply."""
         said = self.message.wire()
         if self.cut_off:
             said["cutOff"] = True
@@ -143,7 +150,7 @@ class MessageEvent(Event, frozen=True):
 
 
 class Streaming(Event, frozen=True):
-    """A piece of the answer; ``done`` closes the stream of one turn."""
+    """A piece of the answer; ``done`` ends the stream of a turn."""
 
     type: ClassVar[str] = "streaming"
     transient: ClassVar[bool] = True
@@ -153,7 +160,7 @@ class Streaming(Event, frozen=True):
 
 
 class StatusEvent(Event, frozen=True):
-    """Progress, warnings, and what else a person should know while it happens."""
+    """Progress, a warning, or other information for the person who watches."""
 
     type: ClassVar[str] = "status"
     level: StatusLevel
@@ -161,45 +168,42 @@ class StatusEvent(Event, frozen=True):
     tool_call_id: str | None = None
     progress: float | None = None
     about: About | None = None
-    """Its subject, which forge alone says; no reader looks at the words."""
+    """The subject, set by forge only; readers match it instead of the words."""
     retry: RetryNotice | None = None
-    """The facts of one about a ``retry``."""
+    """Details of a status about ``retry``."""
     running: tuple[RunningCommand, ...] | None = None
-    """All commands that are still running, of one about ``commands``."""
+    """All running commands, for a status about ``commands``."""
     urgent: bool | None = None
-    """True for what is told even where warnings are not."""
+    """True for messages that are shown even if warnings are not."""
 
     @classmethod
     def of(cls, level: StatusLevel, message: str) -> Self:
-        """The event of a sentence that was told."""
-        if isinstance(message, StatusNotice):
-            urgent = message.urgent or None
-            retry = message.retry
-            running = message.running
-            return cls(
-                level,
-                str(message),
-                about=message.about,
-                retry=retry,
-                running=running,
-                urgent=urgent,
-            )
-        return cls(level, str(message))
+        """Return the event of a message, with the facts that forge's own messages carry."""
+        if not isinstance(message, StatusNotice):
+            return cls(level, str(message))
+        return cls(
+            level,
+            str(message),
+            about=message.about,
+            retry=message.retry,
+            running=message.running,
+            urgent=message.urgent or None,
+        )
 
 
 class ToolStarted(Event, frozen=True):
-    """A call is taken up; whether it may be executed is not decided yet."""
+    """A call begins; whether it may run is not decided yet."""
 
     type: ClassVar[str] = "toolStarted"
     tool_call_id: str
     tool_name: str
     args: Mapping[str, Any]
     parent_call_id: str | None = None
-    """The call whose tool makes this one."""
+    """The id of the call whose tool makes this one."""
 
 
 class ToolOutput(Event, frozen=True):
-    """The last output of the command of a call, while it runs."""
+    """The latest output of a call's command while it runs."""
 
     type: ClassVar[str] = "toolOutput"
     transient: ClassVar[bool] = True
@@ -208,7 +212,7 @@ class ToolOutput(Event, frozen=True):
 
 
 class ToolResult(Event, frozen=True):
-    """A call has ended; every call has exactly one result."""
+    """The end of a call; every call has exactly one result."""
 
     type: ClassVar[str] = "toolResult"
     tool_call_id: str
@@ -218,20 +222,20 @@ class ToolResult(Event, frozen=True):
     duration_ms: int
     error: str | None = None
     distribution: str | None = None
-    """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
+    """For a custom result: the package or file of the tool, whose renderer draws it."""
     parent_call_id: str | None = None
     traceback: str | None = None
-    """Of an exception inside the tool, for its author."""
+    """The traceback of an unexpected exception in the tool, for its author."""
 
 
 class ApprovalRequired(Event, frozen=True):
-    """A call waits for an answer: approved or not."""
+    """A call waits for approval."""
 
     type: ClassVar[str] = "approvalRequired"
     request: ApprovalRequest
 
     def payload(self) -> JsonObject:
-        """The request itself, without another level."""
+        """Return the request itself, not nested under a key."""
         return wire(self.request)
 
     @classmethod
@@ -240,7 +244,7 @@ class ApprovalRequired(Event, frozen=True):
 
 
 class ApprovalDecided(Event, frozen=True):
-    """How a call's verdict was settled, and by whom; comes for every call that reaches a verdict."""
+    """The decision about a call, and who made it; every judged call has one."""
 
     type: ClassVar[str] = "approvalDecided"
     tool_call_id: str
@@ -253,27 +257,27 @@ class ApprovalDecided(Event, frozen=True):
     cached: bool
     request_id: str | None = None
     caller: str | None = None
-    """``tool:NAME`` where a tool makes the call."""
+    """``tool:NAME`` if a tool makes the call."""
     grant: GrantOffer | None = None
-    """The grant for the session that came with this answer, or, where it is ``cached``, that allows this call."""
+    """The grant given with this answer; if ``cached``, the earlier grant that allows the call."""
     via: str | None = None
-    """The origin of the answer, if that is not where it was asked."""
+    """Where the answer came from, if not from the place that asked."""
     fingerprint: str | None = None
-    """The identity of the call, as in a request."""
+    """The identity of the call, as in the request."""
 
 
 class SessionGrant(OnWire, frozen=True):
-    """Something that is allowed for the rest of a session."""
+    """A permission for the rest of a session."""
 
     tool_name: str
     text: str
     """The calls that it allows, in a few words."""
     rules: tuple[str, ...] = ()
-    """The rules, as they could stand in a policy; none for one very call."""
+    """The rules in the form of a policy; empty for one exact call."""
 
 
 class GrantsEvent(Event, frozen=True):
-    """All that the person has allowed for the rest of the session, since there was a change; counted from 1."""
+    """All permissions of the session, sent after each change; starts with 1."""
 
     type: ClassVar[str] = "grants"
     transient: ClassVar[bool] = True
@@ -281,14 +285,14 @@ class GrantsEvent(Event, frozen=True):
 
 
 class ModeChanged(Event, frozen=True):
-    """The person lets the worker do more or less from now on; a session starts, and is resumed, with ``ask``."""
+    """The person changes how much the worker may do; sessions start and resume with ``ask``."""
 
     type: ClassVar[str] = "modeChanged"
     mode: SessionMode
 
 
 class NetworkAccess(Event, frozen=True):
-    """A command wanted to connect to a host; only where ``sandbox.network`` is a list of names."""
+    """A command tried to connect to a host; sent only if ``sandbox.network`` is a list of hosts."""
 
     type: ClassVar[str] = "networkAccess"
     host: str
@@ -296,19 +300,20 @@ class NetworkAccess(Event, frozen=True):
     allowed: bool
     by: DecidedBy
     tool_call_id: str | None
-    """The call that started the command."""
+    """The id of the call that started the command."""
     reason: str | None = None
-    """Why it is refused."""
+    """The reason of a refusal."""
 
     def sentence(self) -> str:
-        """The event as a line for people."""
+        """Return the event as one line for people."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         why = f": {self.reason}" if self.reason else ""
-        return f"network: {host}:{self.port} {'allowed' if self.allowed else 'refused'} by {self.by}{why}"
+        verb = "allowed" if self.allowed else "refused"
+        return f"network: {host}:{self.port} {verb} by {self.by}{why}"
 
 
 class WorkerUpdate(Event, frozen=True):
-    """A child worker has started or ended; the envelope says which one, and how deep."""
+    """A child worker started or ended; the envelope names it and its depth."""
 
     type: ClassVar[str] = "workerUpdate"
     status: Literal[
@@ -323,43 +328,43 @@ class WorkerUpdate(Event, frozen=True):
         "parked",
     ]
     parent: str
-    """Its parent worker."""
+    """The name of its parent worker."""
     tool_call_id: str
-    """The call that started it."""
+    """The id of the call that started it."""
     within: str | None = None
-    """The delegation that the parent itself works on, if it is not the root."""
+    """The delegation that the parent works on; None if the parent is the root."""
     turns: int | None = None
     usage: Usage | None = None
     error: str | None = None
 
 
 class ContextUsage(Event, frozen=True):
-    """How full the model's window is; with what was taken out of the history to make room, where something was."""
+    """The use of the model's context window, and messages that were removed to make room."""
 
     type: ClassVar[str] = "contextUsage"
     used: int
     window: int | None
     elided: tuple[str, ...] | None = None
-    """The calls whose results the model no longer reads."""
+    """Ids of calls whose results the model no longer sees."""
     summarised: int | None = None
-    """How many messages a summary stands for from now on."""
+    """The number of messages that a summary replaces."""
     cleared: bool | None = None
-    """True when the model starts over: it reads nothing of what was said before."""
+    """True if the conversation starts over; the model sees nothing said before."""
     rewound: int | None = None
-    """The number of the line that the conversation goes back to: the model reads nothing from that one on."""
+    """The line that the conversation returns to; the model sees nothing from that line on."""
 
 
 class ManualToolsAvailable(Event, frozen=True):
-    """Tools and prompts that people may call or send by a command now."""
+    """Tools and prompts that people can use as commands now."""
 
     type: ClassVar[str] = "manualToolsAvailable"
     tools: tuple[Mapping[str, Any], ...]
     prompts: tuple[Mapping[str, Any], ...] | None = None
-    """Messages that a command of their name sends: each with name, description and arguments."""
+    """Messages that a command sends, each with name, description and arguments."""
 
 
 class InputPrompt(Event, frozen=True):
-    """Somebody is asked for a line of text, which is one of the ``options`` where there are some."""
+    """A request for a line of text, one of the ``options`` if there are any."""
 
     type: ClassVar[str] = "inputPrompt"
     request_id: str
@@ -368,18 +373,18 @@ class InputPrompt(Event, frozen=True):
 
 
 class TurnEndEvent(Event, frozen=True):
-    """A turn of the model has ended."""
+    """The end of a turn of the model."""
 
     type: ClassVar[str] = "turnEnd"
     turn: int
     stop: StopReason
     usage: Usage
     cost: float | None = None
-    """In dollars, where the price of the model is known."""
+    """The cost in dollars, if the price of the model is known."""
 
 
 class SessionEnd(Event, frozen=True):
-    """The last event of a session; ``result`` is the object that ``--output-format json`` prints."""
+    """The last event of a session; ``result`` is what ``--output-format json`` prints."""
 
     type: ClassVar[str] = "sessionEnd"
     result: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Executors: where the items of a batch run; one comes with forge, others are plugins."""
+"""Executors: where the items of a batch run; forge has one, plugins add others."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from forge_cli.core.wire import JsonObject
 
 
 class BatchItem(Struct, frozen=True):
-    """One item of a batch, for an executor; it can be pickled."""
+    """One item of a batch, as an executor gets it; it can be pickled."""
 
     key: str
     task: str
     session: str
-    """The id of its session: one that is there already is resumed, otherwise it is a new one."""
+    """The id of its session; an existing session is resumed."""
     workspace: str
     """The working directory of its tools."""
 
 
 class ItemEnd(Struct, frozen=True):
-    """How an item ended."""
+    """The end of an item."""
 
     key: str
     result: JsonObject
     """The object that ``forge run --output-format json`` prints."""
     opened: bool = True
-    """True if the worker could be opened; if not, its problem is that of every item."""
+    """True if the worker opened; if not, every item of the batch has this problem."""
     refused: bool = False
-    """True if the provider refused the key or the model, which it would do for every item."""
+    """True if the provider rejected the key or model, as it would for every item."""
 
 
 Perform = Callable[[BatchItem, InterruptSignal], Awaitable[ItemEnd]]
-"""Does one item, and never raises; the signal makes it save itself and end as ``interrupted``."""
+"""Run one item; never raises. The signal makes it save its work and end as ``interrupted``."""
 
 
 class Executor(Protocol):
-    """Runs items. Every item that was submitted ends exactly once."""
+    """Runs items; every submitted item ends exactly once."""
 
     def submit(self, item: BatchItem) -> None:
-        """Begin an item, without waiting for it."""
+        """Start an item without waiting for it."""
         ...
 
     async def next_end(self) -> ItemEnd:
-        """Wait for an item to end, in any order; may be cancelled without losing one."""
+        """Wait for any item to end; cancelling this loses no end."""
         ...
 
     def cancel(self, reason: str) -> None:
-        """Let every item that runs save itself: it ends as ``interrupted``."""
+        """Make every running item save its work and end as ``interrupted``."""
         ...
 
 
@@ -59,61 +59,62 @@ class Taken(Struct, frozen=True):
     """The effect of a message from another machine."""
 
     end: ItemEnd | None = None
-    """The item that it ends, if it does."""
+    """The end of an item, if the message reports one."""
     reply: str | None = None
-    """The message to be sent back to that machine."""
+    """The message to send back to that machine."""
 
 
 class RemoteWork(Protocol):
-    """The starting side of a batch, for an executor whose items run on other machines with an ``ItemHost``.
+    """The local side of a batch whose items run on other machines, each with an ``ItemHost``.
 
-    Messages are opaque texts; the executor only carries them, in order.
+    Messages are opaque text; the executor only transports them, in order.
     """
 
     def parcel(self) -> bytes:
-        """The worker with every file that it names, for an ``ItemHost`` and for ``missing_here``."""
+        """Return the worker with all its files, for an ``ItemHost`` and ``missing_here``."""
         ...
 
     def order(self, item: BatchItem) -> str:
-        """The message that makes a host begin an item, or resume it from the last line that came back.
+        """Return the message that makes a host start an item, or resume it after the last line.
 
-        From now on, nothing that an earlier order of the same item brings counts.
+        Messages for earlier orders of the same item no longer count.
         """
         ...
 
     def take(self, message: str) -> Taken:
-        """Keep what a host delivered: lines of a session go into its log here, an end is given back."""
+        """Take a message from a host: write session lines to the local log, return an end."""
         ...
 
     def interrupt(self, reason: str) -> str:
-        """The message that makes a host let every item save itself."""
+        """Return the message that makes a host save the work of every item."""
         ...
 
     def lost(self, item: BatchItem, problem: str) -> ItemEnd:
-        """The end of an item that no machine works on any more; its session can be resumed."""
+        """Return the end of an item whose machine is gone; its session can be resumed."""
         ...
 
     @property
     def spent(self) -> bool:
-        """Have the items used up what they may use together?"""
+        """True if the items have used up their shared budget."""
         ...
 
 
 class ExecutorEnv(Struct, frozen=True):
-    """The things that an executor gets."""
+    """What an executor gets to run items."""
 
     perform: Perform
-    """Can be pickled; in another process it has no part in the budget and the pace of the batch."""
+    """Can be pickled; in another process it does not share the budget and pace of the batch."""
     concurrency: int
-    """The most items that are submitted at a time."""
+    """The most items submitted at a time."""
     remote: RemoteWork
     """For items that run on other machines."""
 
 
 class ExecutorFactory(Struct, frozen=True):
-    """How ``--executor NAME[:ADDRESS]`` is made: ``make`` gets the address, which may be empty.
+    """The executor behind ``--executor NAME[:ADDRESS]``.
 
-    What it gives is entered before the first item, and left when no item runs any more.
+    ``make`` gets the address, which may be empty. Its result is entered before the first item and
+    left after the last one.
     """
 
     name: str

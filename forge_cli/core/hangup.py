@@ -1,4 +1,4 @@
-"""Terminals that were closed: what is read from one ends, and what is written to one fails, without anybody's doing."""
+"""Detection of closed terminals, whose reads return nothing and whose writes fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 
 
 def is_hung_up(fd: int) -> bool:
-    """Return True if this was a terminal that was closed: no person has ended anything."""
+    """Return True if the terminal of ``fd`` was closed, not if a person ended the input."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(state & (select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))

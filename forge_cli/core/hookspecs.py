@@ -1,4 +1,8 @@
-"""The hooks of forge; an entry point's name tells what is behind it, so only what a worker names is imported."""
+"""The hooks of forge for plugins.
+
+The name of an entry point tells what it offers, so only the plugins that a worker names are
+imported.
+"""
 
 from __future__ import annotations
 
@@ -20,50 +24,51 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 
 
 def is_hook(thing: object) -> bool:
-    """Return True if a function is marked with ``@hookimpl``."""
+    """Return True for a function marked with ``@hookimpl``."""
     return hasattr(thing, f"{GROUP}_impl")
 
 
 Renderer = Callable[[Custom], ResultValue]
-"""Turns a custom result into a well-known one, so that every UI can show it."""
+"""Converts a custom result to a well-known kind that every UI can show."""
 
 
 @hookspec
 def forge_toolsets() -> Iterable[type]:  # type: ignore[empty-body]
-    """The toolset classes of this plugin, derived from ``Toolset``.
+    """Return the toolset classes of this plugin, subclasses of ``Toolset``.
 
-    Called when a worker names a toolset whose name is the name of the plugin's entry point.
+    Called when a worker names a toolset, and the plugin's entry point has that name.
     """
 
 
 @hookspec
 def forge_models() -> Iterable[ModelFactory]:  # type: ignore[empty-body]
-    """The model providers of this plugin.
+    """Return the model providers of this plugin.
 
-    Called when a model ``PREFIX:NAME`` is asked for and the plugin's entry point is called ``model.PREFIX``.
+    Called when a model ``PREFIX:NAME`` is requested, and the entry point is named ``model.PREFIX``.
     """
 
 
 @hookspec
 def forge_renderers() -> Mapping[str, Renderer]:  # type: ignore[empty-body]
-    """Renderers for custom result kinds, by kind.
+    """Return the renderers of custom result kinds, by kind.
 
-    Called when a result of a kind ``NAMESPACE.something`` is shown; the entry point is called ``render.NAMESPACE``.
+    Called when a result of kind ``NAMESPACE.something`` is shown, and the entry point is named
+    ``render.NAMESPACE``.
     """
 
 
 @hookspec
 def forge_executors() -> Iterable[ExecutorFactory]:  # type: ignore[empty-body]
-    """The executors of this plugin.
+    """Return the executors of this plugin.
 
-    Called when ``forge batch --executor NAME`` is asked for and the plugin's entry point is called ``executor.NAME``.
+    Called for ``forge batch --executor NAME``, if the entry point is named ``executor.NAME``.
     """
 
 
 @hookspec
 def forge_observers() -> Iterable[Observer]:  # type: ignore[empty-body]
-    """The observers of this plugin: hooks in Python that the config of a person names.
+    """Return the observers of this plugin: hooks in Python, named in a person's config.
 
-    Called when an entry of ``hooks`` says ``observer: NAME`` and its event comes; the plugin's entry point is called
+    Called when the event of a hook ``observer: NAME`` occurs, and the entry point is named
     ``observer.NAME``.
     """

@@ -1,4 +1,4 @@
-"""The signal that stops a turn, and the reasons for which a task ends before it is done."""
+"""The signal that interrupts a turn, and exceptions that end a task early."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from forge_cli.core.errors import ExitCode
 TERMINATED = "terminated"
 HUNG_UP = "hung up"
 QUIT = "quit"
-"""The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
+"""Reasons for the signals SIGTERM, SIGHUP and SIGQUIT."""
 
 
 class InterruptSignal:
-    """Stops what the worker is doing; ``reset`` makes it ready for the next task.
+    """Stops the current work of a worker; ``reset`` prepares it for the next task.
 
-    ``interrupt`` may be called from the event loop, from another thread, or from a signal handler.
+    ``interrupt`` may be called from the event loop, from another thread or from a signal handler.
     """
 
     def __init__(self) -> None:
@@ -29,32 +29,35 @@ class InterruptSignal:
 
     @property
     def interrupted(self) -> bool:
-        """Return True if somebody has asked to stop."""
+        """True if somebody has requested a stop."""
         return self._reason is not None
 
     @property
     def reason(self) -> str | None:
-        """Why it was stopped; None where it was not."""
+        """The reason of the stop; None without one."""
         return self._reason
 
     def interrupt(self, reason: str = "interrupted") -> None:
-        """Stop what runs; the first reason counts."""
+        """Stop the current work; the first reason counts."""
         self._reason = self._reason or reason
+        # A copy, because a signal handler may run between two steps of another loop over the
+        # wakers.
         for wake in list(self._wakers.values()):
             wake()
 
     def reset(self) -> None:
-        """Forget it, so that work can begin again."""
+        """Forget the stop, so that work can begin again."""
         self._reason = None
 
     @contextmanager
     def scope(self) -> Iterator[anyio.CancelScope]:
-        """A cancel scope that ends when the signal comes; at once, if it has come already."""
+        """Open a cancel scope that is cancelled by the signal, at once if it has already come."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         key = object()
         with anyio.CancelScope() as scope:
+            # Cancelling has to happen in the loop; a signal handler or a thread only schedules it.
             self._wakers[key] = partial(loop.call_soon_threadsafe, scope.cancel)
             try:
                 if self.interrupted:
@@ -65,7 +68,7 @@ class InterruptSignal:
 
     @contextmanager
     def child(self) -> Iterator[InterruptSignal]:
-        """A signal for a part of the work: it comes when this one does, and may come alone."""
+        """Open a signal for a part of the work, which this signal triggers as well."""
         key = object()
         inner = InterruptSignal()
 
@@ -93,21 +96,21 @@ _STOPS: dict[str | None, ExitCode] = {
 
 
 class Ended(Exception):
-    """The task ends here, in good order; the sentence is the error of its result."""
+    """The task ends here in good order; the message is the error of its result."""
 
     status: ClassVar[ResultStatus]
     exit_code: ExitCode
 
 
 class Parked(Ended):
-    """A request waits on disk for somebody to decide it; the work ends here until then."""
+    """The task stops because a request waits on disk for an answer."""
 
     status = "parked"
     exit_code = ExitCode.PARKED
 
 
 class Interrupted(Ended):
-    """Somebody stopped the work, which is not an error."""
+    """Somebody stopped the task, which is not an error."""
 
     status = "interrupted"
     exit_code = ExitCode.INTERRUPTED

@@ -1,4 +1,4 @@
-"""An entry of a lock: one thing that a worker consists of, with the hash of what it was when people looked at it."""
+"""Entries of a lock file: each part of a worker with the hash of its reviewed content."""
 
 from __future__ import annotations
 
@@ -27,30 +27,33 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 
 @dataclass(frozen=True)
 class LockEntry:
-    """One thing; ``name`` tells it from the others of its section."""
+    """A locked part of a worker; ``name`` is unique in its section."""
 
     section: Section
     name: str
     origin: str
-    """The origin, in words that hold on every machine; ``from`` in the file."""
+    """Its origin in machine-independent words; ``from`` in the file."""
     sha256: str
     version: str = ""
     floating: str = field(default="", compare=False)
-    """The way to write a fixed version, where nothing says which version is started."""
+    """How to pin the version, if nothing determines which version starts."""
 
 
 def hash_of(*parts: Any) -> str:
-    """The hash of values that JSON can write; invisible characters count like any others."""
+    """Return the hash of JSON-serializable values, invisible characters included."""
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def hash_files(files: Mapping[str, bytes]) -> str:
-    """The hash of files, each by its path."""
+    """Return the hash of files by path."""
     return hash_of(sorted((path, sha256(content).hexdigest()) for path, content in files.items()))
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """Every file in a folder by its path from there, but for what Python keeps of its own; links are not followed."""
+    """Return all files below a folder by relative path, without Python's caches.
+
+    Links are not followed; their target is their content.
+    """
     found: dict[str, bytes] = {}
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
@@ -62,7 +65,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 def spelled(path: Path, folder: Path, home: Path | None = None) -> str:
-    """A path in words that hold on every machine: from a folder, or from the person's home."""
+    """Return a path in machine-independent words, relative to ``folder`` or to the user's home."""
     real = os.path.realpath(path)
     if home is not None and Path(real).is_relative_to(os.path.realpath(home)):
         return f"~/.forge/{os.path.relpath(real, os.path.realpath(home))}"

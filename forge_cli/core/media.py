@@ -1,4 +1,4 @@
-"""Results that are more than text: hints for UIs, and images and files, which models that see are shown."""
+"""Results with images and files, and display hints for UIs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forge_cli.core.wire import OnWire, Unreadable, clean_text, own_reader, read
 
 
 class DisplayHints(OnWire, frozen=True):
-    """How a UI may show a result; never what the model reads."""
+    """How a UI should show a result; the model does not see this."""
 
     preferred_view: Literal["text", "markdown", "code", "table", "tree", "hidden"] | None = None
     language: str | None = None
@@ -24,17 +24,17 @@ class DisplayHints(OnWire, frozen=True):
 
 
 class KnownResult(Struct, frozen=True):
-    """The part that the well-known kinds share; a result on the wire starts with its kind."""
+    """The common base of well-known result kinds; on the wire each starts with its kind."""
 
     kind: ClassVar[str]
 
     def wire(self) -> dict[str, Any]:
-        """The result as JSON."""
+        """Return the result as JSON."""
         return {"kind": self.kind, **wire(self)}
 
 
 def read_display(data: Any) -> DisplayHints:
-    """Hints that can be taken; a result does not depend on them."""
+    """Return the valid hints; invalid ones are ignored, because no result depends on them."""
     hints: dict[str, Any] = {}
     types = get_type_hints(DisplayHints)
     for key, value in data.items() if isinstance(data, Mapping) else ():
@@ -48,57 +48,55 @@ own_reader(DisplayHints, read_display)
 
 
 MEDIA_LIMIT = 3_750_000
-"""Bytes of an image or a file: 5 MB in base64, which is what providers take."""
+"""The most bytes of an image or file: 5 MB in base64, the limit of providers."""
 
 _TEXT_TYPE = r"text/.+|(application|image)/(.+\+)?(json|xml|yaml)"
 _REDACTED = "[redacted:"
-"""The mark in place of base64 that looked like a secret; the rest cannot be decoded."""
+"""The marker inside base64 that was redacted; such data cannot be decoded."""
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+_-]+(;.*)?")
 
 MediaT = TypeVar("MediaT", "Image", "Blob")
 
 
 class Image(KnownResult, frozen=True):
-    """A picture: a model that sees is shown it, any other reads ``alt`` and what kind of picture it is."""
+    """A picture: models with vision see it, others read ``alt`` and its format."""
 
     kind: ClassVar[str] = "image"
     data: bytes
     media_type: str
-    """Such as ``image/png``."""
+    """The media type, such as ``image/png``."""
     alt: str = ""
-    """A description of what there is to see, for those who cannot."""
+    """A description of the picture for readers who cannot see it."""
     display: DisplayHints | None = None
 
     def __post_init__(self) -> None:
         _check(self, self.data, self.media_type)
         if not self.media_type.startswith("image/"):
             raise ValueError(
-                f"{self.media_type!r} is not the type of an image: use Blob, or a type such as 'image/png'"
+                f"{self.media_type!r} is not an image type: use Blob, or a type such as 'image/png'"
             )
 
     def wire(self) -> dict[str, Any]:
-        """The image as JSON, its data in base64."""
+        """Return the image as JSON, with its data in base64."""
         return _wire(self, {"alt": self.alt} if self.alt else {})
 
     def about(self) -> str:
-        """``image/png, 640x480, 32 KB``"""
+        """Return a short description, such as ``image/png, 640x480, 32 KB``."""
         from forge_cli.core.pictures import HEAD, dimensions, file_size
 
-        size = dimensions(self.data[:HEAD])
-        facts = [
-            self.media_type,
-            *([f"{size[0]}x{size[1]}"] if size else []),
-            file_size(len(self.data)),
-        ]
+        facts = [self.media_type]
+        if size := dimensions(self.data[:HEAD]):
+            facts.append(f"{size[0]}x{size[1]}")
+        facts.append(file_size(len(self.data)))
         return ", ".join(facts)
 
     def text(self) -> str:
-        """The text that a model reads, also one that is shown the image."""
+        """Return the text for the model, in addition to the image itself."""
         return "\n".join(filter(None, (self.alt, f"[image: {self.about()}]")))
 
 
 class Blob(KnownResult, frozen=True):
-    """A file: its text is read by the model, a PDF is shown to one that can read it, anything else is described."""
+    """A file: the model reads text, may see a PDF, and reads a description of anything else."""
 
     kind: ClassVar[str] = "blob"
     data: bytes
@@ -110,25 +108,25 @@ class Blob(KnownResult, frozen=True):
         _check(self, self.data, self.media_type)
 
     def wire(self) -> dict[str, Any]:
-        """The file as JSON: text as text, any other data in base64."""
+        """Return the file as JSON: text as text, other data in base64."""
         return _wire(self, {"name": self.name} if self.name else {})
 
     def about(self) -> str:
-        """``report.pdf, application/pdf, 32 KB``"""
+        """Return a short description, such as ``report.pdf, application/pdf, 32 KB``."""
         from forge_cli.core.pictures import file_size
 
         return ", ".join(filter(None, (self.name, self.media_type, file_size(len(self.data)))))
 
     def text(self) -> str:
-        """The text that a model reads: what it is, and the content where that is text."""
+        """Return the text for the model: a description, and the content of a text file."""
         content = decoded_text(self)
-        return (
-            f"[file: {self.about()}]" if content is None else f"[file: {self.about()}]\n{content}"
-        )
+        if content is None:
+            return f"[file: {self.about()}]"
+        return f"[file: {self.about()}]\n{content}"
 
 
 def decoded_text(value: Image | Blob) -> str | None:
-    """The content, where it is text; None where it is not."""
+    """Return the content of a text file; None for other data."""
     if not re.fullmatch(_TEXT_TYPE, value.media_type.partition(";")[0]):
         return None
     try:
@@ -143,24 +141,27 @@ def _check(value: Image | Blob, data: Any, media_type: Any) -> None:
         raise ValueError(f"the data of {name} must be bytes, not {type(data).__name__}")
     if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
         raise ValueError(
-            f"{media_type!r} is not a media type for {name}: write one such as 'image/png'"
+            f"{media_type!r} is not a media type for {name}: use one such as 'image/png'"
         )
 
 
 def _wire(value: Image | Blob, more: dict[str, str]) -> dict[str, Any]:
-    """Text as text, so that secrets in it are seen and redacted."""
-    text = decoded_text(value)
-    content = {"data": base64.b64encode(value.data).decode()} if text is None else {"text": text}
-    found = {
-        "kind": value.kind,
-        "mediaType": value.media_type,
-        **{key: clean_text(str(said)) for key, said in more.items()},
-    }
-    return {**found, **content, **({"display": value.display.wire()} if value.display else {})}
+    found: dict[str, Any] = {"kind": value.kind, "mediaType": value.media_type}
+    for key, text in more.items():
+        found[key] = clean_text(str(text))
+    content = decoded_text(value)
+    # Text stays text, because secrets inside of base64 would not be found and redacted.
+    if content is None:
+        found["data"] = base64.b64encode(value.data).decode()
+    else:
+        found["text"] = content
+    if value.display:
+        found["display"] = value.display.wire()
+    return found
 
 
 def _read(cls: type[MediaT], name: str, data: Any) -> MediaT:
-    """As it was written; ``name`` is the field that describes it."""
+    """Read an image or file from JSON; ``name`` is the key of its description."""
     if not isinstance(data, dict):
         raise Unreadable("not an object")
     said = data.get(name, "")
@@ -179,6 +180,7 @@ def _content(data: dict[str, Any]) -> bytes:
         case {"text": str() as text}:
             return text.encode()
         case {"data": str() as encoded} if _REDACTED in encoded:
+            # The redactor replaced a part of it, so the rest is not valid base64.
             return b""
         case {"data": str() as encoded}:
             try:

@@ -1,4 +1,4 @@
-"""Messages between forge and a model, in the format of no provider, and the pace at which models are asked."""
+"""Messages between forge and a model, independent of providers, and the pace of requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Usage(OnWire, frozen=True):
-    """Tokens of one turn, or of many added up."""
+    """Tokens of one turn, or of several turns in total."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -45,34 +45,34 @@ class Usage(OnWire, frozen=True):
 
 
 class CallResult(Struct, frozen=True):
-    """The result of one call, as the model reads it."""
+    """The result of a call as the model reads it."""
 
     call_id: str
     tool: str
     text: str
     is_error: bool = False
     files: tuple[Image | Blob, ...] = ()
-    """Files that a provider may show to a model that sees; ``text`` describes them already."""
+    """Files for a model with vision; ``text`` describes them already."""
 
     @classmethod
     def of(cls, call_id: str, tool: str, value: ResultValue, *, is_error: bool) -> CallResult:
-        """The result of a call that gave this value."""
+        """Return the result of a call that returned this value."""
         return cls(call_id, tool, for_model(value), is_error, shown_files(value))
 
 
 BYTES_A_TOKEN = 4
-"""Of text in a file, as a guess."""
+"""Estimated bytes of text per token."""
 
 
 class Attachment(Struct, frozen=True):
-    """A file that goes along with what the user says."""
+    """A file that accompanies a message of the user."""
 
     name: str
     media_type: str
     data: bytes
 
     def about(self) -> str:
-        """``shot.png (198 KB, 1280x800, about 1,365 tokens)``, the tokens as far as they can be guessed."""
+        """Return a description: ``shot.png (198 KB, 1280x800, about 1,365 tokens)``."""
         from forge_cli.core.pictures import HEAD, dimensions, file_size
 
         facts = [file_size(len(self.data))]
@@ -89,28 +89,32 @@ class Attachment(Struct, frozen=True):
         return f"{self.name} ({', '.join(facts)})"
 
     def wire(self) -> JsonObject:
-        """Text as text, so that secrets in it are seen and redacted; anything else in base64."""
+        """Return the file as JSON."""
         found: JsonObject = {"name": self.name, "mediaType": self.media_type}
+        # Text stays text, because secrets inside of base64 would not be found and redacted.
         if self.media_type.startswith("text/"):
-            return {**found, "text": self.data.decode("utf-8", "replace")}
-        return {**found, "data": base64.b64encode(self.data).decode()}
+            found["text"] = self.data.decode("utf-8", "replace")
+        else:
+            found["data"] = base64.b64encode(self.data).decode()
+        return found
 
 
 class Summary(Struct, frozen=True):
-    """The parts of what stands for the beginning of a conversation; the text of its message has all of them."""
+    """The parts of a summary message, whose text contains all of them."""
 
     text: str
-    """The summary that the model made."""
+    """The summary by the model."""
     said: tuple[str, ...] = ()
     """The words of the user, verbatim."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """By tool: the last call of each one that lasts, verbatim."""
+    """The last call of each lasting tool by name, verbatim."""
 
 
 class Message(Struct, frozen=True):
-    """One entry of the history: what the user said, what the model said and called, or what the calls gave.
+    """An entry of the history: a message of the user or the model, or results of calls.
 
-    ``native`` is what a provider wants back as it was (thinking blocks, say); no other code looks inside.
+    ``native`` is provider data that must be sent back unchanged, such as thinking blocks; only the
+    provider reads it.
     """
 
     off_wire: ClassVar = ("results",)
@@ -121,10 +125,10 @@ class Message(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     native: Any = None
     summary: Summary | None = None
-    """There when this message stands for others that were taken out."""
+    """Present if this message replaces others."""
 
     def wire(self) -> JsonObject:
-        """The words and calls of the message; results of calls have events of their own."""
+        """Return the text and calls of the message; results of calls have their own events."""
         found: JsonObject = {"role": jsonable(self.role), "content": jsonable(self.text)}
         if self.calls:
             found["calls"] = [wire(call) for call in self.calls]
@@ -146,10 +150,10 @@ class _WireFile(Struct, frozen=True):
 
 def _read_attachment(data: Any) -> Attachment:
     found = read(_WireFile, data)
+    if found.text is not None:
+        return Attachment(found.name, found.media_type, found.text.encode())
     try:
-        content = (
-            found.text.encode() if found.text is not None else base64.b64decode(found.data or "")
-        )
+        content = base64.b64decode(found.data or "")
     except (binascii.Error, ValueError):
         raise Unreadable("data: not base64") from None
     return Attachment(found.name, found.media_type, content)
@@ -168,10 +172,10 @@ class ToolSpec(Struct, frozen=True):
     description: str
     input_schema: JsonObject
     own_words: OwnWords = "none"
-    """The words in it that are forge's own, and another version may say otherwise; a record does not have this."""
+    """Which words come from forge and may change between versions; not recorded."""
 
     def wire(self) -> JsonObject:
-        """As a JSON object."""
+        """Return the tool as a JSON object."""
         return {
             "name": self.name,
             "description": self.description,
@@ -180,7 +184,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """Everything a model is told for one turn."""
+    """Everything that a model gets for one turn."""
 
     system: str
     messages: Sequence[Message]
@@ -188,13 +192,13 @@ class ModelRequest(Struct, frozen=True):
 
 
 class TextDelta(Struct, frozen=True):
-    """A piece of the answer, as it arrives."""
+    """A piece of the answer, sent as it arrives."""
 
     text: str
 
 
 class Restart(Struct, frozen=True):
-    """The turn starts again, after the connection was cut: what has arrived of it is void."""
+    """The turn starts again after a connection was lost; the answer so far is void."""
 
     reason: str
 
@@ -203,7 +207,7 @@ StopReason = Literal["end", "tool_use", "max_tokens", "refusal"]
 
 
 class TurnEnd(Struct, frozen=True):
-    """The model has finished its turn; ``stop`` says why."""
+    """The end of the model's turn; ``stop`` is the reason."""
 
     stop: StopReason = "end"
     usage: Usage = Usage()
@@ -214,7 +218,7 @@ Delta = TextDelta | ToolCall | Restart | TurnEnd
 
 
 class ModelProvider(Protocol):
-    """A model that can be talked to; made by a ModelFactory once its name is known."""
+    """A model to talk to, made by a ``ModelFactory``."""
 
     @property
     def name(self) -> str:
@@ -223,107 +227,113 @@ class ModelProvider(Protocol):
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens it takes in all; None where that is not known."""
+        """The context window in tokens; None if unknown."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """One turn: text as it comes, whole calls, and one TurnEnd as the last item."""
+        """Yield one turn: text as it arrives, whole calls, and one ``TurnEnd`` as the last item."""
         ...
 
     async def aclose(self) -> None:
-        """Close connections; nothing is asked of the model after that."""
+        """Close connections; no requests follow."""
         ...
 
 
 class ModelEnv(Struct, frozen=True, kw_only=True):
-    """The surroundings that a model may know; a relative path in its name is looked for in ``folders``, in order."""
+    """What a model may know about its environment.
+
+    A relative path in its name is searched in ``folders``, in order.
+    """
 
     folders: tuple[Path, ...]
     notify: Notify
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The user's config of this very model under ``models:``, in keys that hold for every provider."""
+    """The user's config of this model under ``models:``, with the keys that all providers share."""
     settings: Any = None
-    """The same in keys of the provider's own, read by the factory's ``Options``; None where it has none."""
+    """Provider-specific keys, parsed by the factory's ``Options``; None without such a class."""
 
     def find(self, name: str) -> Path:
-        """The file of that name, in the first folder that has one."""
+        """Return the file with that name in the first folder that has one."""
         paths = [folder / name for folder in self.folders]
         return next((path for path in paths if path.exists()), paths[0])
 
 
 class ListedModel(Struct, frozen=True):
-    """A model that a provider offers: what stands behind ``PROVIDER:``, and its window where that is known."""
+    """A model that a provider offers: the name after ``PROVIDER:``, and its window if known."""
 
     name: str
     context: int | None = None
     guessed: bool = False
-    """True if the window is a guess, from other models of its family."""
+    """True if the window is a guess from other models of the family."""
 
 
 @dataclass(frozen=True)
 class ModelFactory:
-    """How a provider makes its models: ``script:demo.yaml`` asks the factory ``script`` for ``demo.yaml``.
+    """A provider of models: ``script:demo.yaml`` asks the factory ``script`` for ``demo.yaml``.
 
-    A provider with options of its own has a subclass, in which ``Options`` names them.
+    A provider with its own options has a subclass that defines ``Options``.
     """
 
     Options: ClassVar[type[BaseModel] | None] = None
-    """A ``Config``: keys of its own under ``models.NAME`` in the user's config; they arrive as ``env.settings``."""
+    """A ``Config`` class for keys under ``models.NAME`` in the user's config.
+
+    Its values arrive as ``env.settings``.
+    """
     prefix: str
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""
-    """The needs of the provider in one short line, for people."""
+    """The requirements of the provider in one short line, for people."""
     missing: Callable[[], str | None] = lambda: None
-    """Say which of them is not met right now, as a sentence with the remedy; None when the provider is ready."""
+    """Return the missing requirement and its remedy; None if the provider is ready."""
     keys: tuple[str, ...] = ()
-    """The variables that may hold its key, see ``find_key``."""
+    """Environment variables that may contain the key, see ``find_key``."""
     catalog: Callable[[], Sequence[ListedModel]] = tuple
-    """The models that it is known to have, without asking anybody; nothing where any name may be one."""
+    """Return the known models without any request; empty if any name may be valid."""
     ask: Callable[[], Awaitable[Sequence[ListedModel]]] | None = None
-    """Asks the server which models it has, for ``forge models list``; a ModelError says why there is no answer."""
+    """Ask the server for its models, for ``forge models list``; a ModelError explains a failure."""
     names: Callable[[], Sequence[str]] | None = None
-    """The names in the catalog alone, where those are known sooner than the windows."""
+    """Return only the names in the catalog, if that is faster."""
 
     def known_names(self) -> Sequence[str]:
-        """The names in the catalog, found as soon as they can be."""
+        """Return the names in the catalog as cheaply as possible."""
         return self.names() if self.names else [each.name for each in self.catalog()]
 
 
 class Pace(Protocol):
-    """Decides when the next request may go out, for everybody who shares it."""
+    """Schedules the requests of all tasks that share it."""
 
     def request(self) -> AbstractAsyncContextManager[None]:
-        """Around one request: waits for its turn, and learns how it ended."""
+        """Return the context of a request: wait for its turn, and learn from its outcome."""
         ...
 
     def go_ahead(self) -> None:
-        """Within a request: others need not wait for its answer."""
+        """Let other requests start before the answer to this one arrives."""
         ...
 
     def tell(self, problem: str) -> None:
-        """A request has failed, and is made again."""
+        """Report a failed request that will be repeated."""
         ...
 
     def hold(self, seconds: float) -> None:
-        """Within a request: the provider is busy, and wants no further one for so long."""
+        """Delay further requests, because the provider is busy."""
         ...
 
     async def back_off(self, seconds: float) -> None:
-        """The same, and wait for the next turn."""
+        """Delay further requests, and wait for the next turn."""
         ...
 
 
 current_pace: ContextVar[Pace | None] = ContextVar("current_pace", default=None)
-"""The pace of the task that runs; None where it shares none."""
+"""The pace of the running task; None without one."""
 
 
 def paced_request() -> AbstractAsyncContextManager[None]:
-    """Around one request to a model, at the pace of the task that runs."""
+    """Return the context of one model request at the pace of the running task."""
     pace = current_pace.get()
     return pace.request() if pace else nullcontext()
 
 
 def let_others_go() -> None:
-    """Within a request: its prompt is in the provider's cache."""
+    """Let other requests start: the prompt of this one is in the provider's cache now."""
     if pace := current_pace.get():
         pace.go_ahead()

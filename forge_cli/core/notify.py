@@ -1,4 +1,4 @@
-"""How plugins tell a person something while a worker runs: a level and a sentence; and what forge's own are about."""
+"""Messages from plugins to the user, and the subjects of forge's own messages."""
 
 from __future__ import annotations
 
@@ -11,22 +11,33 @@ from forge_cli.core.errors import StatusLevel
 
 Notify = Callable[[StatusLevel, str], None]
 About = Literal["confinement", "prompt", "retry", "void", "server", "undo", "commands", "written"]
-"""The subject of a status: what confines commands, how far the model has read the prompt, that a request is sent again,
-that a partial answer does not count, that an MCP server is not there, that a file will not be restored, which commands
-are still running, and that a call was written as text."""
+"""The subject of a status message.
+
+- ``confinement``: how commands are confined
+- ``prompt``: how much of the prompt the model has read
+- ``retry``: a request is sent again
+- ``void``: a partial answer does not count
+- ``server``: an MCP server is not available
+- ``undo``: a file cannot be restored later
+- ``commands``: the commands that are still running
+- ``written``: the model wrote a call as text
+"""
 
 COMMANDS = "commands: "
-"""How the line begins that says what confines child processes."""
-UNCONFINED_RULES = "commands that rules pre-approve run unconfined: install bubblewrap (bwrap), or say 'isolation: off'"
-"""Told even where warnings are not: no person is asked, and nothing holds back what runs."""
+"""The start of the line about the confinement of child processes."""
+UNCONFINED_RULES = (
+    "commands that rules pre-approve run unconfined: "
+    "install bubblewrap (bwrap), or say 'isolation: off'"
+)
+"""Shown even if warnings are not, because nobody is asked and nothing confines the commands."""
 
 
 class RetryNotice(Struct, frozen=True):
-    """A request failed and is sent again."""
+    """A failed request that is sent again."""
 
     problem: str
     wait: float
-    """Seconds."""
+    """Delay in seconds."""
     attempt: int
     attempts: int
 
@@ -39,27 +50,27 @@ class RetryNotice(Struct, frozen=True):
 
 
 class RunningCommand(Struct, frozen=True):
-    """A command that works on while the conversation continues."""
+    """A command that keeps running while the conversation continues."""
 
     number: int
-    """That of its session, for ``write_stdin``."""
+    """Its session number, for ``write_stdin``."""
     command: str
     started: float
     """Seconds since 1970."""
 
 
 class StatusNotice(str):
-    """A sentence of forge itself that also says what it is about.
+    """A message of forge itself with a subject.
 
-    ``Notify`` takes text, and plugins have nothing but text to give: so readers can trust the subject, and need not
-    look at the words, which anybody may have chosen.
+    ``Notify`` takes plain text, and plugins have nothing else to pass. So readers can trust the
+    subject, and never have to match words, which any plugin could write.
     """
 
     about: About
     retry: RetryNotice | None
     running: tuple[RunningCommand, ...] | None
     urgent: bool
-    """True if it is told even where warnings are not."""
+    """True for messages that are shown even if warnings are not."""
 
     def __new__(
         cls,

@@ -1,4 +1,4 @@
-"""Hooks for people: what one is told, what it may answer, and the observers that plugins offer as hooks."""
+"""Hooks for people: their calls and answers, and observers from plugins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forge_cli.core.wire import JsonObject
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """The facts that a hook is told; a command reads them as JSON."""
+    """What a hook is told; a command reads it as JSON."""
 
     event: HookName
     session: str
@@ -26,14 +26,14 @@ class HookCall(Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     """``preApproved``, ``ask`` or ``blocked``."""
     status: str | None = None
-    """How the call has ended, after it."""
+    """The status of the call, once it has ended."""
     request: str | None = None
-    """The id of an approval that is waited for."""
+    """The id of a pending approval request."""
     line: Mapping[str, Any] | None = None
-    """For ``record``: a line of the record, redacted, as it stands in the log."""
+    """For ``record``: a redacted line of the record, as written to the log."""
 
     def wire(self) -> JsonObject:
-        """The JSON object that a command reads on standard input."""
+        """Return the JSON object that a command reads on standard input."""
         told: JsonObject = {"event": self.event, "session": self.session, "worker": self.worker}
         told |= {
             "tool": self.tool,
@@ -52,24 +52,24 @@ class HookAnswer(Struct, frozen=True):
 
 
 class Observer(Struct, frozen=True):
-    """A hook in Python, which ``observer: NAME`` in the config names; it may be async.
+    """A hook in Python, named in the config as ``observer: NAME``; it may be async.
 
-    For ``record`` it is called where the line is written, and not awaited: it returns at once, and leaves slow work to
-    a thread of its own. One that raises is told nothing more.
+    For ``record`` it is called while the line is written and is not awaited, so it must return at
+    once and do slow work in its own thread. An observer that raises is not called again.
     """
 
     name: str
     observe: Callable[[HookCall], HookAnswer | Awaitable[HookAnswer | None] | None]
     close: Callable[[], object] | None = None
-    """Called once when a process exits that has used it: the time to deliver what is left, in two seconds or so."""
+    """Called once when a process that used it exits; about two seconds remain for delivery."""
 
 
 _closing: set[Callable[[], object]] = set()
-"""The functions that the exit calls already; a plugin host makes another observer for each of its sessions."""
+"""Functions that are registered already, since each session makes its own observers."""
 
 
 def close_at_exit(observer: Observer) -> None:
-    """Have an observer closed when the process exits."""
+    """Close an observer when the process exits."""
     if observer.close is not None and observer.close not in _closing:
         _closing.add(observer.close)
         atexit.register(_close, observer.name, observer.close)

@@ -1,4 +1,4 @@
-"""Pictures by their first bytes: width and height, and sizes of files as people write them."""
+"""Dimensions of pictures from their first bytes, their cost in tokens, and file sizes as text."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import struct
 LONGEST_EDGE = 1568
 PIXELS_A_TOKEN = 750
 HEAD = 64 * 1024
-"""Bytes in which the size of a picture is looked for."""
+"""Bytes that are searched for the dimensions of a picture."""
 
 
 def file_size(count: int) -> str:
-    """``9 bytes``, ``32 KB``, ``1.4 MB``."""
+    """Return a size as text, such as ``9 bytes``, ``32 KB`` or ``1.4 MB``."""
     if count < 1000:
         return "1 byte" if count == 1 else f"{count} bytes"
     return f"{count / 1000:.0f} KB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
 
 
 def dimensions(head: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, GIF, JPEG or WebP; None where they cannot be found."""
+    """Return width and height of a PNG, GIF, JPEG or WebP; None if they cannot be found."""
     try:
         match head[:4]:
             case b"\x89PNG":
@@ -36,7 +36,7 @@ def dimensions(head: bytes) -> tuple[int, int] | None:
 
 
 def image_tokens(width: int, height: int) -> int:
-    """The tokens that a picture takes, as a guess: models are given large ones smaller."""
+    """Return the estimated tokens of a picture; providers scale large pictures down."""
     scale = min(1.0, LONGEST_EDGE / max(width, height, 1))
     return max(1, round(width * height * scale * scale / PIXELS_A_TOKEN))
 
@@ -50,6 +50,8 @@ def _webp(head: bytes) -> tuple[int, int] | None:
     match head[12:16]:
         case b"VP8 ":
             width, height = struct.unpack_from("<HH", head, 26)
+            # Three encodings of WebP have their dimensions in different places; 14 bits each, or
+            # 24.
             return width & 0x3FFF, height & 0x3FFF
         case b"VP8L":
             (bits,) = struct.unpack_from("<I", head, 21)
@@ -65,6 +67,8 @@ def _jpeg(head: bytes) -> tuple[int, int] | None:
     place = 2
     while True:
         marker, kind, length = struct.unpack_from(">BBH", head, place)
+        # The markers that start a frame have the dimensions; three of this range mean something
+        # else.
         if marker != 0xFF:
             return None
         if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):

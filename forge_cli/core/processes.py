@@ -1,4 +1,4 @@
-"""Child processes as toolsets start them: confined as the worker says, clean, bounded, ended with all they started."""
+"""The interface of child processes for toolsets."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from msgspec import Struct
 from forge_cli.core.text import cut, visible
 
 OWN_SOCKET = " of its own"
-"""The end of what is told of a socket that a command wanted to listen at."""
+"""The end of the text about a socket that a command tried to listen on."""
 LISTED = 1000
-"""Characters of a list of what a command did, or did in vain."""
+"""The most characters of a list of refused hosts or sockets."""
 
 OutputName = Literal["stdout", "stderr"]
 
 
 class Finished(Struct, frozen=True):
-    """How a command ended: by itself, by a signal, or because its time was up.
+    """The result of a command.
 
-    Of a confined command that dies of signal N nothing comes through but 128 + N, so that is taken for the signal, as
-    shells do. One that could not even be killed has neither code nor signal.
+    If a confined command dies of signal N, only the code 128 + N is known, so that code is taken
+    for the signal, as shells do. A command that could not be killed has neither code nor signal.
     """
 
     exit_code: int | None
@@ -35,31 +35,31 @@ class Finished(Struct, frozen=True):
     stderr: str
     timed_out: bool
     truncated: bool
-    """True if the middle of an output that was too long is missing; the text says so where it is."""
+    """True if the middle of a long output is missing; the text marks the place."""
     duration_ms: int
     confined: bool = False
     denies: bool = False
-    """True if what it may not touch is there, and refused, instead of hidden; only of a confined command."""
+    """True if forbidden files exist but are refused, not hidden; for confined commands only."""
     exceeded: str | None = None
-    """The limit that it was stopped for, as a sentence."""
+    """The limit that stopped the command, as a sentence."""
     appeared: tuple[str, ...] = ()
-    """Protected names, such as ``.git`` and ``.env``, that were not there before, and what they were renamed to; only
-    of a confined command."""
+    """Protected names that appeared, such as ``.git`` or ``.env``, with their new names.
+
+    For confined commands only.
+    """
     refused: tuple[str, ...] = ()
-    """Hosts with ports that it was not allowed to reach, each with the reason; only with a list ``sandbox.network``."""
+    """Refused hosts with ports and reasons, if ``sandbox.network`` is a list of hosts."""
     sockets: tuple[str, ...] = ()
-    """Unix sockets that it was not allowed to use; only of a confined command, as far as the kernel shows them."""
+    """Refused unix sockets of a confined command, as far as the kernel reports them."""
 
     def refusals(self) -> str:
-        """A line for the model about connections that were refused; empty where none was."""
-        return (
-            f"\nconnections refused: {visible(cut(', '.join(self.refused), LISTED))}"
-            if self.refused
-            else ""
-        )
+        """Return a line for the model about refused connections; empty without any."""
+        if not self.refused:
+            return ""
+        return f"\nconnections refused: {visible(cut(', '.join(self.refused), LISTED))}"
 
     def refused_sockets(self) -> str | None:
-        """A part of a sentence about unix sockets that were refused, also where the command said nothing of it."""
+        """Return a phrase about refused unix sockets, which the command may not have reported."""
         if not self.sockets:
             return None
         names = visible(cut(", ".join(self.sockets), LISTED))
@@ -68,41 +68,53 @@ class Finished(Struct, frozen=True):
         return f"refused the unix socket {names}; no confined command may use it"
 
     def hint(self, output: str) -> str | None:
-        """A likely cause of a failure, where the output suggests one."""
+        """Return a likely cause of a failure, if the output suggests one."""
         if self.signal == signal.SIGXFSZ or (self.exit_code != 0 and _says(output, errno.EFBIG)):
             return "a file in it grew past the limit (sandbox.limits.file_size)"
         if not self.confined or self.exit_code == 0:
             return None
         if _says(output, errno.EROFS):
-            return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+            return (
+                "it is confined: it can write to writable zones only, "
+                "and not to .git, .env* and the like in them"
+            )
         if self.denies and _says(output, errno.EACCES):
-            return "it is confined: it writes to writable zones and $TMPDIR only, and does not read all of the home"
+            return (
+                "it is confined: it writes to writable zones and $TMPDIR only, "
+                "and does not read all of the home"
+            )
         home = os.path.join(os.path.expanduser("~"), "")
         missing = [line for line in output.splitlines() if _says(line, errno.ENOENT)]
         if any(home in line for line in missing):
-            return "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names"
+            return (
+                "it is confined: of the home it sees zones, toolchains on PATH "
+                "and what sandbox.read names"
+            )
         if any("/tmp/" in line for line in missing):  # noqa: S108
-            return "it is confined: its /tmp is its own, and holds what commands of this session wrote there"
+            return (
+                "it is confined: its /tmp is private "
+                "and contains only what commands of this session wrote there"
+            )
         return None
 
 
 def _says(output: str, number: int) -> bool:
-    """Return True if a program names this error; those in Go write it in small letters."""
+    """Return True if an output names this error; programs in Go write it in lower case."""
     text = os.strerror(number)
     return text in output or text.lower() in output
 
 
 class Piece(Struct, frozen=True):
-    """A part of the output of a command, as soon as it is written."""
+    """A piece of a command's output, available as soon as it is written."""
 
     stream: OutputName
     text: str
 
 
 class ProcessStream(Protocol):
-    """The output of one command while it runs: ``async for`` gives each ``Piece``, and ``finished`` is set at the end.
+    """The output of a running command: ``async for`` yields each ``Piece``.
 
-    Leaving ``async with`` earlier stops the command with everything it started.
+    Leaving ``async with`` early stops the command with everything it started.
     """
 
     @property
@@ -122,49 +134,51 @@ class ProcessStream(Protocol):
 
 
 class CommandOptions(TypedDict, total=False):
-    """How a command is started, besides its argv."""
+    """Options to start a command, besides its argv."""
 
     cwd: str | Path | None
-    """The working directory unless given."""
+    """Default: the working directory of the session."""
     env: Mapping[str, str] | None
-    """Added to a clean environment."""
+    """Variables to add to a clean environment."""
     input: str | bytes | None
-    """All that it reads."""
+    """The whole standard input."""
     timeout: float | None
     readable: Iterable[Path]
-    """Paths that a confined command reads although they would be hidden."""
+    """Paths that would otherwise be hidden from a confined command."""
     writable: Iterable[Path]
-    """Protected folders, such as ``.git``, that a confined command writes to where they lie in writable zones; never to
-    hooks and settings in them."""
+    """Protected folders in writable zones, such as ``.git``, that a confined command may change.
+
+    Hooks and settings in them stay read-only.
+    """
     errors: str
-    """How its output is decoded as UTF-8, as ``bytes.decode`` has it; ``replace`` unless given."""
+    """The error handler that decodes the output as UTF-8, as in ``bytes.decode``; ``replace``."""
 
 
 class Processes(Protocol):
-    """The child processes of one worker (``env.processes``).
+    """Child processes of one worker (``env.processes``).
 
-    A command is an argv, never a line for a shell. It runs confined where the worker's commands do, without the keys of
-    model providers, and what it starts ends with it: when its time is up, when the call is interrupted, and at the
-    latest when the worker ends.
+    A command is an argv, never a line for a shell. It is confined if the worker's commands are, and
+    has no keys of model providers. Everything that it starts ends with it: at its time limit, when
+    the call is interrupted, and at the latest when the worker ends.
     """
 
     @property
     def confined(self) -> bool:
-        """Return True if commands are confined."""
+        """True if commands are confined."""
         ...
 
     def check(self) -> None:
-        """Raise at load what the first command would be refused for: isolation that is required and missing."""
+        """Raise an error now if required isolation is missing, as the first command would."""
         ...
 
     async def run(self, argv: Sequence[str], **options: Unpack[CommandOptions]) -> Finished:
-        """Run a command to its end; failure and time-out are part of the result, not raised.
+        """Run a command to its end; failures and timeouts are part of the result.
 
-        Only what cannot be started at all is a ToolError. Of each stream of its output 1 MiB is kept, the first and the
-        last half.
+        Raise ToolError only if the command cannot be started. At most 1 MiB of each output stream
+        is kept, half from its start and half from its end.
         """
         ...
 
     def stream(self, argv: Sequence[str], **options: Unpack[CommandOptions]) -> ProcessStream:
-        """The same as ``run``, piece by piece while it runs."""
+        """Run a command like ``run``, with its output available piece by piece."""
         ...

@@ -1,4 +1,4 @@
-"""The prompts that a toolset offers to people, and the requests of its server to a session."""
+"""Prompts and resources of toolsets, and requests of their servers to a session."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from forge_cli.core.wire import JsonObject
 
 
 class SampleRequest(Struct, frozen=True, kw_only=True):
-    """Somebody wants the worker's model to answer messages that are not part of the conversation."""
+    """A request to the worker's model about messages outside of the conversation."""
 
     asker: str
-    """The name of the asker, as people are told: ``the MCP server notes``."""
+    """The name of the requester for people, such as ``the MCP server notes``."""
     messages: tuple[Message, ...]
     system: str = ""
 
@@ -31,40 +31,40 @@ class SampleReply(Struct, frozen=True):
 
 
 class AgreeRequest(Struct, frozen=True, kw_only=True):
-    """Somebody wants to do what the person has to agree to, and no model has called."""
+    """A request for a person's consent to something other than a tool call."""
 
     kind: str
-    """The name of such a request in place of a tool."""
+    """The kind of request, in place of a tool name."""
     asker: str
-    """The name of the asker, as people are told: ``the MCP server notes``."""
+    """The name of the requester for people, such as ``the MCP server notes``."""
     question: str
-    """The thing that would be done."""
+    """The action that needs consent."""
     reason: str
     args: JsonObject
 
 
 class SessionRequests(Protocol):
-    """Serves what others ask of a session; what is refused is a ToolError."""
+    """Serves requests to a session; a refusal is a ``ToolError``."""
 
     @property
     def attended(self) -> bool:
-        """Return True if somebody is there who could be told, and could do something about it."""
+        """True if a person is there who can read messages and act on them."""
         ...
 
     async def sample(self, request: SampleRequest) -> SampleReply:
-        """Have the worker's model answer; ToolError where that is refused or fails."""
+        """Ask the worker's model; raise ToolError if that is refused or fails."""
 
     async def agree(self, request: AgreeRequest) -> bool:
-        """Return True if a person agrees; False where none is there."""
+        """Return True if a person agrees; False if nobody is there."""
         ...
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
-        """The values that a person fills into a form; None where that is declined, or no person is there."""
+        """Return the values that a person enters in a form; None if declined or unattended."""
         ...
 
 
 class NoSession:
-    """The absence of a session, of which nothing can be asked."""
+    """Answers requests when there is no session."""
 
     attended = False
 
@@ -87,18 +87,19 @@ class PromptArgument(Struct, frozen=True):
 
 
 class PromptSpec(Struct, frozen=True):
-    """The part of a prompt that a person sees before it is filled in."""
+    """The description of a prompt, before its arguments are filled in."""
 
     name: str
     description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
 
     def read_args(self, given: Sequence[str]) -> Mapping[str, str]:
-        """``key=value`` as it was typed; the only argument of a prompt needs no key."""
+        """Parse typed ``key=value`` arguments; a prompt with one argument needs no key."""
         names = [argument.name for argument in self.arguments]
         pairs = [text.partition("=")[::2] for text in given]
         if len(names) == 1 and given and not all(key in names for key, _ in pairs):
             pairs = [(names[0], " ".join(given))]
+        # The first unknown key is enough for a person to see what is wrong.
         if wrong := [key for key, _ in pairs if key not in names]:
             takes = f"it takes {', '.join(names)}" if names else "it takes none"
             raise ToolError(f"/{self.name} has no argument '{wrong[0]}'; {takes}")
@@ -114,9 +115,10 @@ _HOLE = re.compile(r"\{(\+?)([A-Za-z_]\w*)\}")
 
 
 class ResourceSpec(Struct, frozen=True):
-    """Something that clients of a served worker can read; ``{name}`` in the URI makes it a template of many.
+    """A resource that clients of a served worker can read.
 
-    ``{name}`` is one part of a URI, ``{+name}`` any number of them.
+    A URI with ``{name}`` is a template of many resources. ``{name}`` matches one path segment,
+    ``{+name}`` any number of segments.
     """
 
     uri: str
@@ -129,7 +131,7 @@ class ResourceSpec(Struct, frozen=True):
         return _HOLE.search(self.uri) is not None
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The values of the names in the URI; None where another resource is meant."""
+        """Return the values of the names in the template; None if ``uri`` is another resource."""
         if not self.is_template:
             return {} if uri == self.uri else None
         names: list[str] = []

@@ -1,11 +1,11 @@
-"""The results of tools: seven well-known kinds and custom ones, with a text for the model and a form for the wire."""
+"""Results of tools: seven well-known kinds and custom kinds, as text for models and as JSON."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -30,9 +30,12 @@ from forge_cli.core.wire import (
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
 TRIAL_LIMIT = 4 * VALUE_LIMIT
-"""Characters that a trial may show: nothing of it is cut, and what does not fit is not applied."""
+"""The most characters that a trial shows.
+
+A preview is never cut; changes that do not fit are not applied.
+"""
 OUTPUT_LIMIT = VALUE_LIMIT - 1000
-"""Bytes that a process may have written, so that a result holds them and what stands beside, such as the exit code."""
+"""The most bytes of output of a process, so that a result has room for its exit code as well."""
 ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json", "image", "blob"})
 
@@ -41,7 +44,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
 def is_valid_kind(kind: object) -> bool:
-    """Lowercase letters, digits and underscores, dots between namespaces, each part starting with a letter."""
+    """Return True if ``kind`` is a name of lowercase words that are joined by dots."""
     return isinstance(kind, str) and _KIND.fullmatch(kind) is not None
 
 
@@ -57,15 +60,15 @@ class Text(KnownResult, frozen=True):
     content: str
     display: DisplayHints | None = None
     files: tuple[Image | Blob, ...] | None = None
-    """The images and files that came with it."""
+    """Images and files that belong to the text."""
 
     def text(self) -> str:
-        """The text that the model reads: the content."""
+        """Return the content."""
         return self.content
 
 
 class Diff(KnownResult, frozen=True):
-    """A file that was written; ``original`` is None for a new file and where it is too large to repeat."""
+    """A written file; ``original`` is None for a new file or if it is too large to repeat."""
 
     kind: ClassVar[str] = "diff"
     path: str
@@ -75,29 +78,28 @@ class Diff(KnownResult, frozen=True):
     bytes_written: int
     display: DisplayHints | None = None
     model_text: str | None = None
-    """The text that the model reads, where that is not one line that says what was written."""
+    """The text for the model, if it is not the usual line about the write."""
 
     @classmethod
     def of(cls, path: str, original: str | None, modified: str) -> Diff:
-        """The change of a file from one text to another."""
+        """Return the change of a file from one text to another."""
         shown = original if original is not None and len(original) <= ORIGINAL_LIMIT else None
         return cls(
             path, shown, modified, is_new=original is None, bytes_written=len(modified.encode())
         )
 
     def text(self) -> str:
-        """The text that the model reads: what was written."""
+        """Return a line for the model about the write."""
         if self.model_text is not None:
             return self.model_text
         if self.original == self.modified:
             return f"{self.path}: no change"
-        return (
-            f"{'Created' if self.is_new else 'Changed'} {self.path} ({self.bytes_written} bytes)."
-        )
+        verb = "Created" if self.is_new else "Changed"
+        return f"{verb} {self.path} ({self.bytes_written} bytes)."
 
 
 class FileContent(KnownResult, frozen=True):
-    """A file, or some lines of it from ``first_line`` on, of ``total_lines`` where that is known."""
+    """A file, or its lines from ``first_line`` on; ``total_lines`` is None if unknown."""
 
     kind: ClassVar[str] = "file_content"
     path: str
@@ -107,10 +109,10 @@ class FileContent(KnownResult, frozen=True):
     first_line: int | None = None
     total_lines: int | None = None
     numbered: bool | None = None
-    """The model reads each line with its number."""
+    """True if the model reads each line with its number."""
 
     def text(self) -> str:
-        """The text that the model reads: the content, with what was left out."""
+        """Return the content for the model, with a heading about omitted lines."""
         if self.first_line is None:
             return self.content
         lines = self.content.removesuffix("\n").split("\n") if self.content else []
@@ -130,7 +132,7 @@ class FileContent(KnownResult, frozen=True):
 
 
 class FileList(KnownResult, frozen=True):
-    """The entries of a folder, as names; a folder's name ends with a slash."""
+    """The entries of a folder by name; names of folders end with a slash."""
 
     kind: ClassVar[str] = "file_list"
     path: str
@@ -140,36 +142,36 @@ class FileList(KnownResult, frozen=True):
 
     @classmethod
     def of(cls, path: str, files: tuple[str, ...]) -> FileList:
-        """The files of a folder, all of them."""
+        """Return the complete list of a folder's files."""
         return cls(path, files, len(files))
 
     def text(self) -> str:
-        """The text that the model reads: a file a line."""
+        """Return the names for the model, one per line."""
         more = [f"[{self.count - len(self.files)} more]"] if self.count > len(self.files) else []
         return "\n".join([*self.files, *more]) or f"{self.path} is empty."
 
 
 class Json(KnownResult, frozen=True):
-    """Data of any shape that JSON has."""
+    """Data of any JSON type."""
 
     kind: ClassVar[str] = "json"
     data: Any
     display: DisplayHints | None = None
     model_text: str | None = None
-    """The text that the model reads, where a sentence says it better than JSON."""
+    """The text for the model, if a sentence is clearer than JSON."""
     files: tuple[Image | Blob, ...] | None = None
 
     def text(self) -> str:
-        """The text that the model reads: the data as JSON, unless the tool says it otherwise."""
+        """Return the text for the model: the data as JSON, unless the tool provides a text."""
         return self.model_text if self.model_text is not None else self.json()
 
     def json(self) -> str:
-        """The data as JSON text."""
+        """Return the data as JSON text."""
         return _json_text(jsonable(self.data))
 
 
 class Custom(OnWire, frozen=True):
-    """A result of a kind of your own, such as ``git.status``; a renderer can turn it into a well-known one."""
+    """A result of a custom kind, such as ``git.status``; a renderer can convert it for UIs."""
 
     kind: str
     data: Any
@@ -177,15 +179,17 @@ class Custom(OnWire, frozen=True):
     mime_type: str | None = None
     display: DisplayHints | None = None
     model_text: str | None = None
-    """The text that the model reads, where that is not the summary and the data as JSON."""
+    """The text for the model, if it is not the summary and the data as JSON."""
 
     def __post_init__(self) -> None:
         if not is_valid_kind(self.kind) or is_well_known_kind(self.kind):
-            remedy = "lowercase words joined by dots, such as 'git.status', and none of the well-known kinds"
-            raise ValueError(f"{self.kind!r} is not a kind for a custom result: use {remedy}")
+            raise ValueError(
+                f"{self.kind!r} is not a kind for a custom result: use lowercase words joined by "
+                "dots, such as 'git.status', and none of the well-known kinds"
+            )
 
     def text(self) -> str:
-        """The text that the model reads: the summary, where there is one, and the data."""
+        """Return the text for the model: the summary, if any, and the data."""
         if self.model_text is not None:
             return self.model_text
         data = self.data if isinstance(self.data, str) else _json_text(jsonable(self.data))
@@ -195,15 +199,11 @@ class Custom(OnWire, frozen=True):
 ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custom
 
 
-def _read(data: Any) -> Any:
-    return read_result(data)
-
-
-own_reader(ResultValue, _read)
-
-
 def as_result(value: Any) -> ResultValue:
-    """The return value of a tool as a result: strings are text, a mapping with a kind is of it, other data is JSON."""
+    """Convert the return value of a tool to a result.
+
+    Strings become text, a mapping with a kind becomes a result of that kind, other data is JSON.
+    """
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
             return sound(value)
@@ -226,7 +226,7 @@ def as_result(value: Any) -> ResultValue:
 
 
 def is_misfit(returned: Any, result: ResultValue) -> bool:
-    """Return True if it names a well-known kind and lacks a field of that kind, so that the result is JSON."""
+    """Return True if a value claims a well-known kind, but lacks its fields and became JSON."""
     match returned:
         case Json() | {"kind": "json", "data": _}:
             return False
@@ -238,7 +238,7 @@ def is_misfit(returned: Any, result: ResultValue) -> bool:
 
 
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
-    """The same result, small enough to keep."""
+    """Return the result, cut to a size that a record can hold."""
     match value:
         case Text() | Json() | Image() | Blob() if (
             sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT
@@ -246,9 +246,9 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             return bounded(with_few_files(value), limit)
         case Text(content=content):
             return value if len(content) <= limit else replace(value, content=cut(content, limit))
-        case FileContent(content=content) if (
-            len(content) > limit
-        ):  # behind the cut the numbers would be wrong
+        case FileContent(content=content) if len(content) > limit:
+            # Line numbers would be wrong after the cut.
+            return replace(value, content=cut(content, limit), first_line=None, numbered=None)
             return replace(value, content=cut(content, limit), first_line=None, numbered=None)
         case FileContent():
             return value
@@ -280,7 +280,7 @@ def _cut(text: str | None, limit: int) -> str | None:
 
 
 def _characters(data: Any) -> int:
-    """How much there is to read in JSON data, without what its notation adds."""
+    """Return how many characters JSON data contains, without the syntax."""
     match data:
         case str():
             return len(data)
@@ -293,7 +293,7 @@ def _characters(data: Any) -> int:
 
 
 def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
-    """The files of a result that a model that sees may be shown, beside its text."""
+    """Return the files of a result that a model with vision may see."""
     if isinstance(value, Image | Blob):
         return (value,)
     if isinstance(value, Text | Json):
@@ -302,12 +302,12 @@ def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
-    """The text of a result that the model reads."""
+    """Return the text of a result as the model reads it."""
     return clean_text(cut(value.text(), limit))
 
 
 def well_known(said: dict[str, Any]) -> ResultValue:
-    """A mapping as the result whose kind it names, if it has all that this kind needs; else it is JSON."""
+    """Convert a mapping to the result of its kind if it has all required fields; else to JSON."""
     match {"original": None, **{snake_case(str(key)): value for key, value in said.items()}}:
         case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
             return from_wire(said)
@@ -331,7 +331,8 @@ def well_known(said: dict[str, Any]) -> ResultValue:
 
 
 def sound(value: ResultValue) -> ResultValue:
-    """The same, or its data as JSON where its fields do not hold what their types say: it could not be read back."""
+    """Return the result, or its data as JSON if its fields do not match their types."""
+    # A record with such a result could not be read back.
     data = value.wire()
     try:
         read_result(data)
@@ -341,13 +342,18 @@ def sound(value: ResultValue) -> ResultValue:
 
 
 def read_result(data: Any) -> ResultValue:
-    """A result as it was written; Unreadable where it was not."""
+    """Read a result from the JSON of a record; raise Unreadable if it is invalid."""
     kind = data.get("kind") if isinstance(data, dict) else None
-    return read(_KINDS.get(kind, Custom) if isinstance(kind, str) else Custom, data)
+    cls: type[Any] = _KINDS.get(kind, Custom) if isinstance(kind, str) else Custom
+    result: ResultValue = read(cls, data)
+    return result
+
+
+own_reader(ResultValue, read_result)
 
 
 def from_wire(data: Any) -> ResultValue:
-    """A result as other code wrote it, such as a program; what cannot be read as its kind is JSON."""
+    """Read a result from the JSON of another program; it stays JSON if its kind does not fit."""
     if not isinstance(data, dict) or not is_well_known_kind(data.get("kind")):
         return as_result(data)
     try:
@@ -362,7 +368,7 @@ _KINDS: dict[str, type[ResultValue]] = {
 
 
 def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
-    """A mapping as a result of its own kind; ``rest`` is what it has besides."""
+    """Return a result of a custom kind; ``rest`` has the optional fields."""
     summary = rest.get("summary")
     mime = rest.get("mime_type", rest.get("mimeType"))
     hints = rest.get("display")
@@ -376,23 +382,26 @@ def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
 
 
 def joined(parts: Iterable[Any]) -> Text:
-    """One text of what a tool returned in parts, with the images and files of all of them."""
+    """Join the parts that a tool returned to one text, with the images and files of all parts."""
     results = [as_result(part) for part in parts]
     files = tuple(chain.from_iterable(map(shown_files, results)))
     return Text("\n".join(each.text() for each in results), files=files or None)
 
 
 def with_few_files(value: Text | Json | Image | Blob) -> Text | Json:
-    """The same with those of its first files that are small enough to keep together."""
+    """Return the result with its first files that fit within the size limit together."""
     files = shown_files(value)
-    sums = accumulate(len(file.data) for file in files)
-    kept = (
-        tuple(file for file, size in zip(files, sums, strict=True) if size <= MEDIA_LIMIT) or None
-    )
-    lost = "it is" if len(files) == 1 else f"{len(files) - len(kept or ())} of {len(files)} are"
-    said = f"{value.text()}\n[{lost} not kept: a result holds {MEDIA_LIMIT:,} bytes of images and files at most]"
-    return (
-        replace(value, model_text=said, files=kept)
-        if isinstance(value, Json)
-        else Text(said, value.display, kept)
-    )
+    kept: list[Image | Blob] = []
+    room = MEDIA_LIMIT
+    for file in files:
+        room -= len(file.data)
+        if room < 0:
+            break
+        kept.append(file)
+    lost = "it is" if len(files) == 1 else f"{len(files) - len(kept)} of {len(files)} are"
+    limit = f"a result holds {MEDIA_LIMIT:,} bytes of images and files at most"
+    text = f"{value.text()}\n[{lost} not kept: {limit}]"
+    few = tuple(kept) or None
+    if isinstance(value, Json):
+        return replace(value, model_text=text, files=few)
+    return Text(text, value.display, few)

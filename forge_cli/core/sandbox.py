@@ -1,4 +1,4 @@
-"""The view of the sandbox that a call gets: all that a tool of any source can do with files."""
+"""Interface of the sandbox for tools: everything that a tool can do with files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from forge_cli.core.zones import Access, Zone
 FileKind = Literal["file", "directory", "link", "special"]
 
 READ_MAX = 64 * 1024 * 1024
-"""Bytes of a file that is read as a whole."""
+"""The most bytes of a file that is read whole."""
 
 
 class FileInfo(Struct, frozen=True):
-    """The kind and facts of a file or folder, by the path it really has."""
+    """Facts about a file or folder, by its resolved path."""
 
     name: str
     path: str
@@ -28,7 +28,10 @@ class FileInfo(Struct, frozen=True):
 
 
 class FolderEntry(Struct, frozen=True, order=True):
-    """One line of a listing; ``link`` is one that leads nowhere or outside, an unusable name is shown escaped."""
+    """An entry of a listing.
+
+    ``link`` is a link that leads nowhere or outside; unusable names are escaped.
+    """
 
     name: str
     kind: FileKind
@@ -36,49 +39,50 @@ class FolderEntry(Struct, frozen=True, order=True):
 
 
 class SandboxView(Protocol):
-    """Files inside the worker's zones.
+    """Files in the worker's zones.
 
-    A path is virtual (``/ZONE/rest``), relative to the working directory, real and absolute, or in the user's home
-    (``~/rest``); what leads outside every zone is refused. What is pre-approved is done at once. What asks is done only
-    for a path that the call declared (``ReadPath``, ``WritePath``, ``DeletePath``, ``touches``): then it was judged,
-    and approved, before the call began. Anything else is a ToolError that names the missing declaration: no person is
-    asked in the middle of a call.
+    A path is virtual (``/ZONE/rest``), relative to the working directory, real and absolute, or in
+    the user's home (``~/rest``). A path outside of every zone is refused. Pre-approved access
+    happens at once. Access that asks is possible only for paths that the call declared
+    (``ReadPath``, ``WritePath``, ``DeletePath``, ``touches``), because they were judged and
+    approved before the call began. Any other access is a ToolError that names the missing
+    declaration: nobody is asked in the middle of a call.
     """
 
     @property
     def zones(self) -> Sequence[Zone]:
-        """The folders that the worker reaches, in their order."""
+        """The zones of the worker, in order."""
 
     def judge(self, path: str, access: Access | str) -> Verdict:
-        """The verdict of zone and protected names on an access, and why; a ToolError when it is not possible at all."""
+        """Return the verdict on an access; raise ToolError if the access is impossible."""
         ...
 
     def resolve(self, path: str) -> str:
-        """The virtual path of the file that a path leads to, existing or not."""
+        """Return the virtual path that ``path`` leads to; the file need not exist."""
         ...
 
     def real(self, path: str, access: Access | str = Access.READ) -> Path:
-        """The path on the host, for a child process; what that process finds there is not checked."""
+        """Return the path on the host, for a child process; its own access is not checked."""
         ...
 
     def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:
-        """The content of a file, or its first ``limit`` bytes."""
+        """Return the content of a file, or its first ``limit`` bytes."""
         ...
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Replace a file as a whole, or make it, with the folders above it."""
+        """Replace a whole file, or create it with its parent folders."""
         ...
 
     def delete(self, path: str) -> None:
-        """Delete a file, a link (never what it leads to), or an empty folder."""
+        """Delete a file, a link (never its target) or an empty folder."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file or folder of this path."""
+        """Return True if a file or folder with this path exists."""
 
     def stat(self, path: str) -> FileInfo:
-        """Size, times and kind of a file or folder."""
+        """Return size, times and kind of a file or folder."""
 
     def list(self, path: str) -> list[FolderEntry]:
-        """The entries of a folder, sorted; ``/`` holds the zones."""
+        """Return the sorted entries of a folder; ``/`` contains the zones."""
         ...

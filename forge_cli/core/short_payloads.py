@@ -1,4 +1,4 @@
-"""Payloads that a program emits by name: completed with what goes without saying, and refused with unknown keys."""
+"""Payloads of events that a program emits by name: defaults added, unknown keys refused."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ ENVELOPE: Final = (
     "proof",
     "hash",
 )
-"""The keys of a line of a record beside its payload, so that such a line can be emitted as it is."""
+"""Keys of a record line besides its payload, so that whole lines can be emitted."""
 
 
 def check_keys(kind: type[AnyEvent], payload: Mapping[str, Any]) -> None:
-    """Raise Unreadable where a key means nothing to the event, with the key that is meant if one is near."""
+    """Raise Unreadable for a key that the event does not have, with the nearest known key."""
     if kind is ApprovalResponse:
         known: tuple[str, ...] = ("requestId", *wire_keys(ApprovalDecision))
     elif kind is ApprovalRequired:
@@ -74,14 +74,13 @@ def _check(
 
 
 def complete(name: str, payload: Mapping[str, Any]) -> JsonObject:
-    """Return the payload with the keys that may be left out; what is there stays as it is."""
+    """Return the payload with defaults for optional keys; given values stay the same."""
     full = {**_DEFAULTS.get(name, {}), **payload}
     if name == "status" and "level" not in full and "type" in full:
         full["level"] = full.pop("type")
     if name == "approvalRequired" and "requestId" in full:
         full.setdefault("toolCallId", full["requestId"])
     if name == "toolResult" and full.get("status") != "success":
-        full.setdefault(
-            "value", {"kind": "text", "content": str(full.get("error") or full.get("status") or "")}
-        )
+        problem = full.get("error") or full.get("status") or ""
+        full.setdefault("value", {"kind": "text", "content": str(problem)})
     return full

@@ -1,4 +1,4 @@
-"""Names that lists and files share: where a tool comes from, who may call it, and when a hook is called."""
+"""Origins of tools, who may call them, and the moments of hooks."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ SourceKind = Literal["builtin", "package", "local", "external", "executable", "m
 HookName = Literal[
     "before_tool", "after_tool", "approval", "session_start", "session_end", "record"
 ]
-"""The moment at which a hook of a person is called, which may be the observer of a plugin."""
+"""The event at which a person's hook or a plugin's observer is called."""
 GROUP = "forge"
-"""The group of entry points that plugins are found by."""
+"""The entry point group of plugins."""
 OWN = "forge-workers"
 """The distribution of forge itself."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The origin of a tool; shown to people, and no verdict depends on it."""
+    """The origin of a tool, for people; no verdict depends on it."""
 
     kind: SourceKind
     origin: str
     distribution: str | None = field(default=None, compare=False)
-    """The package that it is part of, or the file as the worker spells it."""
+    """The package of the tool, or its file as the worker spells it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.origin}"
 
 
 PYTHON = Source("local", "Python")
-"""The origin of tools that a program hands to its worker."""
+"""The origin of tools that a program passes to its worker."""
 
 
 def canonical(distribution: str) -> str:
-    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
+    """Return the normalized name: ``Forge_Tools.Web`` is ``forge-tools-web``."""
     return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

@@ -1,4 +1,4 @@
-"""Text for people and models: made safe to show, cut to a length, counted, and with the nearest known name."""
+"""Text for people and models: escaping, cutting, counting and nearest names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Literal
 CutAt = Literal["lines", "middle", "end"]
 
 MORE = "... [{} more characters]"
-"""A mark for the end of one line of which somebody may want to see the rest."""
+"""A mark for the end of a single line whose rest a reader may want."""
 
 _MARKS: dict[CutAt, str] = {
     "lines": "\n[... {} characters cut ...]\n",
@@ -23,34 +23,39 @@ _MARKS: dict[CutAt, str] = {
 UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
     map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
-"""Marks and letters that Unicode calls printable, and of which nothing is seen."""
+"""Characters that Unicode calls printable, but that are invisible."""
 _STACKED = 2
-"""Marks above or below one letter; more of them run into other lines."""
+"""The most marks above or below one letter; more would overlap other lines."""
 _IN_PLACE = (
     r"(?<=[^\x00-\xa0\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f]|(?<=[^\x00-\xa0\u200c\u200d\ufe0e])[\u200c\u200d]"
     r"|(?<=[#*0-9])\ufe0f(?=\u20e3)"
     r"|(?<=\S)[\xa0\u202f](?=\S)|\u3000"
     r"|[\U0001f000-\U0001fbff]"  # symbols that are younger than this Python
 )
-"""Compiled where it is needed: most programs never do."""
+"""Characters that emoji and writing systems need, each in its proper place.
+
+Compiled only when needed, because most programs never do.
+"""
 _SURROGATE = "[\ud800-\udfff]"
 _PARTS = re.compile(r"__|[./:]")
-"""Between the parts of a tool's name, as forge and other programs write them."""
+"""Separators of the parts of a tool's name in forge and other programs."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with every character escaped that cannot be seen for what it is; ``keep`` stay as they are.
+    """Escape every character that readers could not recognise, except those in ``keep``.
 
-    Control and bidirectional characters, what is invisible, private or unassigned, spaces other than the plain one, and
-    marks that are stacked or have nothing to stand on.
+    These are control and bidirectional characters, invisible, private or unassigned ones, spaces
+    other than the plain one, and marks that are stacked or have no base character.
     """
-    return text if text.isascii() and text.isprintable() else "".join(_shown(text, keep))
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(text, keep))
 
 
 def readable(text: str, *, keep: str = "\n\t", after: str = "") -> str:
-    """As visible, for an answer or a result: what emoji and writing systems need in its place stays there.
+    """Escape like ``visible``, but keep what emoji and writing systems need in its proper place.
 
-    ``after`` is what stands before a text that is only a piece.
+    ``after`` is the text before a piece, if ``text`` is only a piece.
     """
     if text.isascii():
         return visible(text, keep=keep)
@@ -59,32 +64,31 @@ def readable(text: str, *, keep: str = "\n\t", after: str = "") -> str:
 
 
 _LONE = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, as which Python reads a byte that is not UTF-8."""
+"""Half of a surrogate pair, with which Python represents a byte that is not UTF-8."""
 
 
 def json_for(stream: IO[str], text: str) -> str:
-    """JSON as a stream gets it: on a terminal what cannot be seen for what it is is escaped, which means the same.
+    """Return JSON for a stream; on a terminal, escape characters that readers could not recognise.
 
-    Bytes of names that are not UTF-8 are escaped everywhere, since JSON is UTF-8.
+    The escaped JSON means the same. Names that are not UTF-8 are escaped for every stream.
     """
     if text.isascii() and "\x7f" not in text:
         return text
     if not stream.isatty():
         return _LONE.sub(lambda found: _json_escape(found[0]), text)
-    return text.translate(
-        {ord(char): _json_escape(char) for char in set(text) if char != "\n" and _is_hidden(char)}
-    )
+    hidden = {char for char in set(text) if char != "\n" and _is_hidden(char)}
+    return text.translate({ord(char): _json_escape(char) for char in hidden})
 
 
 def _json_escape(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2)
-    )
+    # JSON escapes UTF-16 units, so a character outside of the first plane needs two escapes.
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) -> Iterator[str]:
-    """The text from ``start`` on, in pieces; what stands at one of the places stays as it is."""
+    """Yield the text from ``start`` on in pieces; characters at ``places`` are not escaped."""
+    # The regular expression skips ordinary text quickly; the loop below sees odd characters only.
     odd = "".join(
         sorted(
             char
@@ -95,6 +99,7 @@ def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) ->
     end = start
     for found in re.finditer(f"[{re.escape(odd)}]+", text) if odd else ():
         yield text[end : max(end, found.start())]
+        # A mark at the start of a line has nothing to stand on, so not even the first one is kept.
         marks = _STACKED if found.start() == 0 or text[found.start() - 1] in keep else 0
         for index, char in enumerate(found[0], found.start()):
             hidden = _is_hidden(char) and index not in places
@@ -102,12 +107,12 @@ def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) ->
                 marks += 1
             else:
                 marks = _STACKED if hidden else 0
-            if index >= start:
-                yield (
-                    char.encode("unicode_escape").decode("ascii")
-                    if hidden or marks > _STACKED
-                    else char
-                )
+            if index < start:
+                continue
+            if hidden or marks > _STACKED:
+                yield char.encode("unicode_escape").decode("ascii")
+            else:
+                yield char
         end = max(start, found.end())
     yield text[end:]
 
@@ -121,11 +126,12 @@ def _is_stacking(char: str) -> bool:
 
 
 def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) -> str:
-    """A text that is too long, without what is more than ``limit``, and a mark in its place.
+    """Shorten a text to ``limit`` characters, with a mark in place of the rest.
 
-    ``lines`` keeps head and tail of a text of many lines, cut between two of them where that is near, and says how
-    much is gone; ``middle`` keeps head and tail of one line, ``end`` the head. A ``mark`` of your own may say ``{}``,
-    how many characters are gone. A limit that has room for more than the mark holds for all of it.
+    ``lines`` keeps head and tail of a text of many lines, cuts between two lines if possible, and
+    reports how much is missing. ``middle`` keeps head and tail of one line, ``end`` only the head.
+    ``mark`` replaces the usual mark; ``{}`` in it is the number of missing characters. A limit too
+    small for the mark applies to the text alone.
     """
     if len(text) <= limit:
         return text
@@ -156,7 +162,7 @@ _LONGEST_NAME = 200
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody who wrote ``name`` most likely meant, with any slash or dashes before it."""
+    """Return the most likely known name for ``name``, whatever slash or dashes it begins with."""
     bare = {each.lstrip("/-"): each for each in reversed(list(known))}
     if alike := _spelled_alike(name, bare.values()):
         return alike
@@ -165,7 +171,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_tool(name: str, known: Iterable[str]) -> str | None:
-    """The tool that was meant; ``add`` and ``mcp.add`` find ``demo__add``, which begins with the name of its server."""
+    """Return the tool that was meant; ``add`` and ``mcp.add`` both find ``demo__add``."""
     known = list(known)
     wanted = _PARTS.split(name)[-1].lower()
     same_end = [each for each in known if wanted and _PARTS.split(each)[-1].lower() == wanted]
@@ -175,7 +181,7 @@ def nearest_tool(name: str, known: Iterable[str]) -> str | None:
 
 
 def as_spelled(name: str, known: Collection[str]) -> str:
-    """The known name that differs from ``name`` only in case and separators, if there is exactly one; else ``name``."""
+    """Return the only known name that differs in case and separators at most; else ``name``."""
     if name in known:
         return name
     return _spelled_alike(name, known) or name
@@ -194,7 +200,7 @@ def _letters(name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """``did you mean 'X'?``, with the nearest name; where none is near ``otherwise``, which lists them unless given."""
+    """Return ``did you mean 'X'?`` for the nearest name; else ``otherwise``, or a list of all."""
     known = list(known)
     near = nearest(name, known)
     if near is not None:
@@ -203,20 +209,20 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) 
 
 
 def dollars(cost: float) -> str:
-    """An amount as people read it: ``$0``, ``$1,234.50``, and with two digits below a cent: ``$0.00042``."""
+    """Return an amount as text: ``$0``, ``$1,234.50``, or ``$0.00042`` below a cent."""
     if cost >= 0.01:
         return f"${cost:,.2f}"
     return f"${cost:.{1 - floor(log10(cost))}f}".rstrip("0") if cost else "$0"
 
 
 def counted(number: float, what: str) -> str:
-    """``1 call``, ``2 calls``."""
+    """Return a number with its noun: ``1 call``, ``2 calls``."""
     shown = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
     return f"{shown} {what}" if number == 1 else f"{shown} {what}s"
 
 
 def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """A time of the record where the reader is; what is not a time is left as it is."""
+    """Return a recorded time in the reader's time zone; other text is returned unchanged."""
     try:
         return datetime.fromisoformat(time).astimezone().strftime(shape)
     except (ValueError, OverflowError):
@@ -224,26 +230,26 @@ def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
 
 
 def mend(text: str) -> str:
-    """The halves of a character that came apart are joined, lone ones replaced."""
+    """Join the halves of split characters, and replace lone halves."""
     if text.isascii() or not re.search(_SURROGATE, text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class TextJoiner:
-    """Mends text that comes in pieces: half a character at the end of one waits for the next."""
+    """Joins text that arrives in pieces, even if a character is split between two of them."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def add(self, piece: str) -> str:
-        """Take a piece, and give the text that is whole now."""
+        """Add a piece and return the text that is complete now."""
         piece = self._held + piece
         self._held = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
         return mend(piece.removesuffix(self._held))
 
     def close(self) -> str:
-        """The rest, and no more will follow."""
+        """Return the rest of the text."""
         held = self._held
         self._held = ""
         return mend(held)

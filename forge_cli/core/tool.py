@@ -1,4 +1,4 @@
-"""The words of a tool: its args, its own verdict, and the preview of a call."""
+"""Types of a tool: its args, its own verdict and the preview of a call."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NeedsApproval = (
     | None
 )
 TIME_LIMIT = 30.0
-"""Seconds for a call of a tool that says nothing else."""
+"""Seconds for a call of a tool without its own limit."""
 LONGEST = 3600.0
-"""The most that makes sense, and what a tool says that bounds its calls itself."""
+"""The largest time limit, also for tools that limit their calls themselves."""
 
 
 class RefusesOnly(Struct, frozen=True):
-    """A ``needs_approval`` that refuses some calls before anybody is asked, and leaves consent to the zones."""
+    """A ``needs_approval`` that refuses some calls and leaves consent to the zones."""
 
     check: Callable[[Args, CallContext], None]
-    """Raises ToolError for a call that is to be refused."""
+    """Raises ToolError for a call to refuse."""
 
     def __call__(self, args: Args, context: CallContext) -> bool:
         self.check(args, context)
@@ -43,46 +43,47 @@ class RefusesOnly(Struct, frozen=True):
 
 
 class RulesOnly(Struct, frozen=True):
-    """A ``needs_approval`` that says nothing of calls without a rule: there the worker's word on the tool counts."""
+    """A ``needs_approval`` for calls with a rule; for all others the worker decides."""
 
     judge: Callable[[Args], Verdict | None]
     has_rules: bool = True
-    """True if there is a rule at all; without one it only offers some."""
+    """True if there is a rule; False if rules are only offered."""
 
     def __call__(self, args: Args) -> Verdict:
         return self.judge(args) or Verdict(
-            Approval.ASK, "no rule is about this call, so it asks", by="rule"
+            Approval.ASK, "no rule covers this call, so it asks", by="rule"
         )
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect that a call would have, for the prompt; ``execute`` finds the stamp in its context and can check it.
+    """The effect that a call would have, for the prompt; ``execute`` can check the stamp.
 
-    With ``once`` a yes is good for this call only: its args do not say what it does (a commit, say).
+    With ``once`` a yes covers this call only, because its args do not determine the effect, as for
+    a commit.
     """
 
     value: ResultValue | None
     stamp: str | None = None
     once: bool = False
     shows: tuple[str, ...] = ()
-    """Args that ``value`` shows whole, and that the prompt does not repeat."""
+    """Names of args that ``value`` shows in full; the prompt does not repeat them."""
     recap: str | None = None
-    """How much it shows, in a few words; that of a ``Diff`` is counted."""
+    """The size of the change in a few words; for a ``Diff`` it is counted."""
     folded: tuple[FoldedLine, ...] = ()
-    """Lines of ``value`` that stand for more, which people can unfold."""
+    """Lines of ``value`` that stand for more text, which people can unfold."""
     runs: CommandRun | None = None
-    """The place where a command would run, if the call starts one."""
+    """The folder and confinement of the command, if the call runs one."""
     tried: CommandTried | None = None
-    """The result of a trial; without an effect no person need be asked, unless a rule says so."""
+    """The result of a trial; without effect it need not ask, unless a rule says so."""
     changed: GrantOffer | None = None
-    """The folder in which it changed something, where a yes may be remembered for that."""
+    """The folder of the changes, if a yes may be remembered for it."""
     blocked: Verdict | None = None
-    """The verdict that the trial itself gave, where it did what is blocked: no question follows."""
+    """The verdict if the trial did something that is blocked; nobody is asked then."""
     risk: Risk | None = None
-    """The risk of this call by what it shows; None where that of the tool counts."""
+    """The risk of this call according to the preview; None for the risk of the tool."""
     extent: TrialExtent | None = None
-    """The places that a complete trial changed: what is granted for it allows no more to later trials."""
+    """The changes of a complete trial; a grant allows no more than these to later trials."""
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
@@ -91,7 +92,7 @@ StandsFor = Callable[[Args], tuple[str, JsonObject]]
 
 
 class Validated(Struct, frozen=True, kw_only=True):
-    """The result of checking an input: ``args`` that fit, or an ``error`` that names each wrong field."""
+    """The result of a check: valid ``args``, or an ``error`` that names each invalid field."""
 
     ok: bool
     args: JsonObject | None = None
@@ -99,4 +100,5 @@ class Validated(Struct, frozen=True, kw_only=True):
 
 
 def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of ``content`` in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()

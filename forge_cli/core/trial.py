@@ -1,4 +1,4 @@
-"""The result of a trial: what a command did on copies of the zones, and what it reached for in vain."""
+"""The result of a trial: what a command changed on copies of the zones, and what it lacked."""
 
 from __future__ import annotations
 
@@ -16,75 +16,76 @@ _NAMED_CHANGES = 3
 
 
 class TriedChange(OnWire, frozen=True):
-    """A path that a trial changed, as it is from the working directory, or whole where it lies elsewhere."""
+    """A path that a trial changed, relative to the working directory if it is below it."""
 
     path: str
     change: Literal["created", "changed", "deleted", "renamed", "mode"]
     bytes: int = 0
-    """The size of a file, for a deleted one what it was."""
+    """The size of the file; for a deleted file its former size."""
     renamed_from: str | None = None
-    """The path of a file with the same contents that is gone, which is among the changes as well."""
+    """The path of a deleted file with the same content, which is among the changes as well."""
     mode: str | None = None
-    """The mode that is applied, in octal digits, where it changes or is not that of every new file."""
+    """The applied mode in octal digits, if it changes or is not the default of new files."""
 
 
 class TriedWant(OnWire, frozen=True):
-    """Something that a trial reached for in vain."""
+    """Something that a trial tried to use, but could not."""
 
     kind: Literal["network", "read", "write"]
     what: str
-    """A host and port, or a path, as far as it is known."""
+    """A host and port, or a path, as far as known."""
     why: str | None = None
-    """The reason that keeps a trial from it."""
+    """Why the trial could not use it."""
 
 
 class TrialExtent(Struct, frozen=True):
-    """The effects of a trial that bound what a grant of it allows: a later trial is compared with them."""
+    """The effects of a trial, with which later trials are compared under a grant."""
 
     paths: frozenset[str] = frozenset()
-    """All that is there afterwards, but for records of git."""
+    """All paths that exist afterwards, except internal files of git."""
     made: frozenset[str] = frozenset()
-    """The paths that were not there before."""
+    """Paths that did not exist before."""
     deleted: frozenset[str] = frozenset()
-    """All that was there before and is gone, or is something of another kind now."""
+    """Paths that no longer exist, or exist as another kind of file."""
     folders: frozenset[str] = frozenset()
-    """Folders that were made, with all that is below them."""
+    """New folders, each with everything in it."""
     repositories: frozenset[str] = frozenset()
-    """Repositories of git whose history changed."""
+    """Git repositories whose history changed."""
     protected: bool = False
-    """True if a protected name is among the changes: these are never applied unasked."""
+    """True if a protected name changed; such changes are never applied unasked."""
     only_edits: bool = False
-    """True if ordinary files in zones were made, changed or moved, and nothing else, as "accept edits" allows."""
+    """True if only ordinary files in zones were made, changed or moved, as for "accept edits"."""
 
     sockets: frozenset[str] = frozenset()
-    """Unix sockets that an incomplete trial was refused: a yes lets the command use them, and runs it for real."""
+    """Unix sockets that the trial was refused; a yes runs the command with them."""
 
     @property
     def complete(self) -> bool:
-        """Return True if the trial showed everything, so that a yes applies it."""
+        """True if the trial showed every effect, so that a yes applies them."""
         return not self.sockets
 
     @property
     def limits(self) -> str:
-        """The end of the text of an offer: when a grant of this trial covers a later one."""
+        """The end of an offer's text: the conditions under which the grant covers later trials."""
         if self.sockets:
             return f", using {', '.join(sorted(map(visible, self.sockets)))}"
         return ", on a copy; it asks if anything else changes"
 
     def lies_within(self, granted: TrialExtent) -> bool:
-        """Return True if nothing was changed or deleted that the granted extent does not name."""
-        if (
-            self.protected
-            or not self.deleted <= granted.deleted
-            or not self.repositories <= granted.repositories
-        ):
+        """Return True if ``granted`` names everything that was changed or deleted."""
+        if self.protected:
             return False
-        if not self.sockets <= granted.sockets:
-            return False
-        return all(path in granted.paths or _is_below(path, granted.folders) for path in self.paths)
+        is_named = (
+            self.deleted <= granted.deleted
+            and self.repositories <= granted.repositories
+            and self.sockets <= granted.sockets
+        )
+        return is_named and all(
+            path in granted.paths or _is_below(path, granted.folders) for path in self.paths
+        )
 
     def __or__(self, other: TrialExtent) -> TrialExtent:
-        """Return an extent that has the places of both."""
+        """Return an extent with the effects of both."""
         return TrialExtent(
             self.paths | other.paths,
             self.made | other.made,
@@ -101,67 +102,69 @@ def _is_below(path: str, folders: frozenset[str]) -> bool:
 
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
-    """Describe what a trial reached for in vain, for people: places of the network together, then each path."""
-    places = {True: list[str](), False: list[str]()}
-    paths = []
+    """Describe for people what a trial lacked: network places together, then each path."""
+    remote: list[str] = []
+    local: list[str] = []
+    paths: list[str] = []
     for each in wanted:
-        if each.kind == "network":
-            places[each.what.startswith("127.")].append(each.what)
-        else:
+        if each.kind != "network":
             paths.append(f"{each.what}, which {each.why}" if each.why else each.what)
-    titles = {False: "the network", True: "a server on this machine"}
-    return [
-        *(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]),
-        *paths,
-    ]
+        elif each.what.startswith("127."):
+            local.append(each.what)
+        else:
+            remote.append(each.what)
+    described = [f"the network ({', '.join(remote)})"] if remote else []
+    if local:
+        described.append(f"a server on this machine ({', '.join(local)})")
+    return described + paths
 
 
 class CommandTried(Event, frozen=True):
-    """A command was done on copies of the zones, before anybody was asked."""
+    """A command ran on copies of the zones before anybody was asked."""
 
     type: ClassVar[str] = "trial"
     tool_call_id: str
     outcome: Literal["noEffect", "effects", "incomplete", "blocked"]
-    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real;
-    ``blocked`` where it started a command that a rule blocks."""
+    """The outcome of the trial.
+
+    ``incomplete``: it lacked something that the real command has, so a yes runs the command again.
+    ``blocked``: it started a command that a rule blocks.
+    """
     exit_code: int | None
     duration_ms: int
     changed: tuple[TriedChange, ...] = ()
-    """Protected names first."""
+    """Changed paths, protected names first."""
     wanted: tuple[TriedWant, ...] = ()
     applied: bool = False
-    """True if the zones have the changes by now."""
+    """True if the changes have been applied to the zones."""
     programs: tuple[str, ...] = ()
-    """Paths of the programs that it started, as far as that is known."""
+    """Paths of the programs that it started, as far as known."""
     blocked: str | None = None
     """The command that a rule blocks, and the rule."""
     unsure: str | None = None
-    """Why it may have ended otherwise than the command would."""
+    """Why the real command may behave differently."""
 
     def sentence(self) -> str:
-        """The event as a line for people."""
+        """Return the event as one line for people."""
         if self.applied:
             return f"applied: {_describe_changes(self.changed)}"
         if self.blocked:
             return f"tried: {self.blocked}"
-        lacked = [
-            *(f"it wanted {each}" for each in describe_wanted(self.wanted)),
-            *filter(None, [self.unsure]),
-        ]
-        found = (
-            "no effect"
-            if self.outcome == "noEffect"
-            else "; ".join(lacked) or f"changes: {len(self.changed)}"
-        )
+        found = "no effect"
+        if self.outcome != "noEffect":
+            lacked = [f"it wanted {each}" for each in describe_wanted(self.wanted)]
+            if self.unsure:
+                lacked.append(self.unsure)
+            found = "; ".join(lacked) or f"changes: {len(self.changed)}"
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
 
 
 def _describe_changes(changes: Sequence[TriedChange]) -> str:
-    """Name the first changes, and count the others; a file that was moved is one, as is a folder with much in it."""
+    """Name the first changes and count the rest; a moved file or a full folder counts as one."""
     moved = {change.renamed_from for change in changes if change.renamed_from}
-    told = [change for change in changes if change.change != "deleted" or change.path not in moved]
-    folders = _full_folders(told)
-    shown = [change for change in told if _highest_around(change, folders) is None]
+    shown = [change for change in changes if change.change != "deleted" or change.path not in moved]
+    folders = _full_folders(shown)
+    shown = [change for change in shown if _highest_around(change, folders) is None]
     words = [
         _describe_change(change, folders.get(change.path, 0)) for change in shown[:_NAMED_CHANGES]
     ]
@@ -171,7 +174,7 @@ def _describe_changes(changes: Sequence[TriedChange]) -> str:
 
 
 def _full_folders(changes: Sequence[TriedChange]) -> dict[str, int]:
-    """How much is in each folder that was made or deleted with more than a few things: the highest of each."""
+    """Return how many paths each top folder has that was made or deleted with several paths."""
     tops = {change.path: change for change in changes if change.change in ("created", "deleted")}
     counts: Counter[str] = Counter()
     mixed: set[str] = set()
@@ -180,6 +183,7 @@ def _full_folders(changes: Sequence[TriedChange]) -> dict[str, int]:
         if top is None:
             continue
         counts[top] += 1
+        # A folder with changes of several kinds cannot be described by one verb.
         if tops[top].change != change.change:
             mixed.add(top)
     return {
@@ -188,7 +192,7 @@ def _full_folders(changes: Sequence[TriedChange]) -> dict[str, int]:
 
 
 def _highest_around(change: TriedChange, folders: Container[str]) -> str | None:
-    """The highest of these folders that a path lies in."""
+    """Return the highest of these folders that contains the path; None without one."""
     parts = change.path.split("/")
     above = ("/".join(parts[:length]) for length in range(1, len(parts)))
     return next((folder for folder in above if folder in folders), None)

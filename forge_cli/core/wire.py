@@ -1,4 +1,9 @@
-"""Frozen values as JSON and back: camelCase keys, and absent things left out."""
+"""Frozen values as JSON: camelCase keys, absent values left out, and reading them back.
+
+msgspec cannot decode these values: results are unions of structs without a tag, a ``Literal`` from
+a newer forge has to stay readable, and several values have a form of their own. So ``read`` is a
+small decoder, whose problems begin with the place of the invalid value.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +38,22 @@ T = TypeVar("T")
 JsonObject = dict[str, Any]
 
 NESTING = 100
-"""Levels of nesting of a value; a schema, which describes each level by two, may have twice as many."""
+"""The most levels of nesting; a schema, which needs two levels for one, may have twice as many."""
 
 
 def camel_case(name: str) -> str:
+    """Return ``snake_case`` as ``camelCase``."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
 
 
 def snake_case(name: str) -> str:
+    """Return ``camelCase`` as ``snake_case``."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
 def clean_text(text: str) -> str:
-    """Text that UTF-8 can carry: lone surrogates become visible escapes."""
+    """Return text that UTF-8 can encode; lone surrogates become visible escapes."""
     if text.isascii():
         return text
     try:
@@ -57,45 +64,45 @@ def clean_text(text: str) -> str:
 
 
 def inner_values(value: Any) -> Iterable[Any]:
-    """Return the values directly within a JSON object or array; a scalar has none."""
+    """Return the values directly inside a JSON object or array; a scalar has none."""
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
 class Unreadable(ValueError):
-    """Data that no value of its class could have written; the sentence begins with the place in it."""
+    """Data that does not fit its class; the message begins with the place of the problem."""
 
 
 def wire(value: Any) -> dict[str, Any]:
-    """A struct as a JSON object; a field that may be absent (its default is None) is left out when it is."""
+    """Return a struct as a JSON object, without fields that are None by default and None now."""
     found: dict[str, Any] = {}
     kind: Any = type(value)
-    for name, key, optional in _written(kind):
+    for name, key, is_optional in _written(kind):
         item = getattr(value, name)
-        if item is not None or not optional:
+        if item is not None or not is_optional:
             found[key] = _field(item)
     return found
 
 
 class OnWire(Struct, frozen=True):
-    """A value that stands in events as a JSON object."""
+    """A value that is a JSON object in events."""
 
     off_wire: ClassVar[tuple[str, ...]] = ()
-    """The fields that no event has."""
+    """Fields that are not written."""
 
     def wire(self) -> JsonObject:
-        """As a JSON object."""
+        """Return the value as a JSON object."""
         return wire(self)
 
 
 def camel_keys(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with its keys in camelCase, as JSON has them everywhere."""
+    """Return an object with its keys in camelCase, as everywhere in JSON."""
     return {camel_case(key): value for key, value in found.items()}
 
 
 def own_reader(kind: Any, function: Callable[[Any], Any]) -> None:
-    """Say how a type is read whose form on the wire is its own; the function raises Unreadable."""
+    """Register how a type with a special JSON form is read; the function raises Unreadable."""
     OWN_READERS[kind] = function
 
 
@@ -104,17 +111,17 @@ OWN_READERS: dict[Any, Callable[[Any], Any]] = {}
 
 @cache
 def _written(kind: type) -> tuple[tuple[str, str, bool], ...]:
-    """Of each field: its name, its key, and whether it is left out when it is None."""
+    """Return name, key and optionality of each field; an optional field is None by default."""
     return tuple((field.name, _key(field), field.default is None) for field in wire_fields(kind))
 
 
 def wire_fields(kind: Any) -> list[FieldInfo]:
-    """The fields that stand on the wire; those in ``off_wire`` do not."""
+    """Return the fields that are written to JSON."""
     return [field for field in fields(kind) if field.name not in getattr(kind, "off_wire", ())]
 
 
 def wire_keys(kind: Any) -> tuple[str, ...]:
-    """Return the keys of a struct as a JSON object."""
+    """Return the JSON keys of a struct."""
     return tuple(_key(field) for field in wire_fields(kind))
 
 
@@ -123,6 +130,7 @@ def _key(field: FieldInfo) -> str:
 
 
 def _field(item: Any) -> Any:
+    # Strings and integers first: almost every field is one, and a record has many lines.
     if isinstance(item, str):
         return item if item.isascii() else clean_text(item)
     if item is None or type(item) in (int, bool):
@@ -137,7 +145,10 @@ def _field(item: Any) -> Any:
 
 
 def jsonable(value: Any, depth: int = 0) -> Any:
-    """Any Python value as plain JSON data: odd things become their text; a ValueError for what never ends."""
+    """Return any Python value as JSON data; unknown objects become their text.
+
+    Raise ValueError for a value that never ends.
+    """
     if isinstance(value, Enum):
         return jsonable(value.value, depth)
     if isinstance(value, str):
@@ -149,11 +160,12 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return decode_text(bytes(value))
     if depth > 2 * NESTING:
-        raise ValueError("it is nested too deeply, or holds itself")
+        raise ValueError("it is nested too deeply, or contains itself")
     depth += 1
     if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - the first is much faster
         return {clean_text(str(key)): jsonable(item, depth) for key, item in value.items()}
     if isinstance(value, Set):
+        # Sets have no order; sorting makes the text of equal values equal.
         return sorted((jsonable(item, depth) for item in value), key=repr)
     if isinstance(value, Sequence | ValuesView):
         return [jsonable(item, depth) for item in value]
@@ -174,12 +186,12 @@ def jsonable(value: Any, depth: int = 0) -> Any:
 
 
 def plain_json(value: Any, levels: int = NESTING) -> Any:
-    """A copy in JSON's own types; a ValueError says why JSON cannot carry it, or that it is too deep."""
+    """Return a copy in JSON's own types; raise ValueError if JSON cannot represent the value."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds a lone surrogate, which is not text") from None
+        raise ValueError("it contains a lone surrogate, which is not text") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"it is not plain JSON: {error}") from None
     plain = json.loads(text)
@@ -189,6 +201,8 @@ def plain_json(value: Any, levels: int = NESTING) -> Any:
 
 
 def is_too_deep(value: Any, levels: int = NESTING) -> bool:
+    """Return True if JSON data has more levels of nesting than ``levels``."""
+    # Level by level, because a recursive check would itself fail on a deep value.
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         if not level:
@@ -199,6 +213,7 @@ def is_too_deep(value: Any, levels: int = NESTING) -> bool:
 
 
 def decode_text(data: bytes) -> str:
+    """Return the text of UTF-8 data; for other data a note about its size."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -206,27 +221,27 @@ def decode_text(data: bytes) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """An error of third-party code in one sentence: its type and what it says."""
-    with suppress(Exception):  # third-party code: what an exception says is a method of its class
+    """Return the type and message of an exception in one sentence."""
+    with suppress(Exception):  # third-party code: str() of an exception calls a method of its class
         if message := own_text(error).strip():
             return f"{type(error).__name__}: {message}"
     return type(error).__name__
 
 
 def own_text(value: Any) -> str:
-    """The text that an object gives of itself, without its address and the name that forge gave its module."""
+    """Return the text of an object, without its address and forge's internal module name."""
     return clean_text(re.sub(r" at 0x[0-9a-f]+|\bforge_local_[0-9a-f]+\.", "", str(value)))
 
 
 def read(kind: type[T], data: Any) -> T:
-    """A struct as ``wire`` wrote it; keys that are not known come from a newer forge."""
+    """Read a struct from the JSON that ``wire`` writes; unknown keys are ignored."""
     made: Any = kind
     return cast(T, reader(made)(data))
 
 
 @cache
 def reader(kind: Any) -> Callable[[Any], Any]:
-    """How a value of a type is read; made when the type is first met."""
+    """Return the function that reads a type, made when the type is first used."""
     if kind in OWN_READERS:
         return OWN_READERS[kind]
     if kind in _SCALARS:
@@ -234,6 +249,7 @@ def reader(kind: Any) -> Callable[[Any], Any]:
     origin = get_origin(kind)
     inner = get_args(kind)
     if origin is Literal:
+        # A newer forge may know more words, so any text is accepted.
         return _read_text
     if origin in (Union, UnionType) and NoneType in inner:
         return partial(
@@ -250,14 +266,17 @@ def reader(kind: Any) -> Callable[[Any], Any]:
 
 @cache
 def _expected(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], Any], ...]:
-    """Of each field: its name, its key, its reader, and what it is if it is missing."""
+    """Return name, key, reader and default of each field."""
     return tuple(
         (field.name, _key(field), reader(field.type), _absent(field)) for field in wire_fields(kind)
     )
 
 
 def _absent(field: FieldInfo) -> Any:
-    """``...`` for what must not be missing, such as a field with a key of its own, which is always written."""
+    """Return the default of a field; ``...`` if it is required.
+
+    A field with its own key is always written, so it is required even if it has a default.
+    """
     if field.encode_name != field.name:
         return ...
     if field.default is not NODEFAULT:
@@ -307,9 +326,10 @@ def _read_any(data: Any) -> Any:
 
 
 def _scalar(problem: str, *kinds: type) -> Callable[[Any], Any]:
-    """Takes what is of one of these types; Python counts true among the numbers, JSON does not."""
+    """Return a reader that accepts these types."""
 
     def check(data: Any) -> Any:
+        # bool is an int in Python, but not in JSON.
         if not isinstance(data, kinds) or (isinstance(data, bool) and bool not in kinds):
             raise Unreadable(problem)
         return data
@@ -322,7 +342,7 @@ _read_number = _scalar("not a number", int, float)
 
 
 def _read_float(data: Any) -> Any:
-    """JSON has no infinity, so that is written as its name."""
+    """Read a number; infinity, which JSON does not have, is written as its name."""
     return float(data) if data in ("inf", "-inf", "nan") else _read_number(data)
 
 

@@ -1,4 +1,4 @@
-"""Zones as values: a folder under a name, what is possible in it, and what consent each access needs."""
+"""Zones: named folders with a mode, and the consent that each access needs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec import Struct, StructMeta
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark
 
 
 class ZoneMode(Enum):
-    """The access that a zone gives at all, regardless of consent."""
+    """The access that is possible in a zone, regardless of consent."""
 
     RO = "ro"
     RW = "rw"
 
 
 class Access(Enum):
-    """The access to a path that a call wants; INFO asks whether it exists and what it is."""
+    """The access to a path that a call requests; INFO is existence, kind and size."""
 
     READ = "read"
     LIST = "list"
@@ -32,20 +31,40 @@ class Access(Enum):
 
     @property
     def changes(self) -> bool:
+        """True if the access changes files."""
         return self in (Access.WRITE, Access.DELETE)
 
 
 class ZoneApproval(Struct, frozen=True):
-    """Consent in a zone; reading needs none."""
+    """The consent that changes in a zone need; reading needs none."""
 
     write: Approval = Approval.ASK
     delete: Approval = Approval.ASK
 
 
-class Zone(Struct, frozen=True):
-    """A folder that tools see as ``/NAME``: ``Zone("notes", path, "rw", {"write": "preApproved"})``, as in YAML.
+class _ReadsWords(StructMeta):
+    """Makes zones from words as well, such as ``"rw"`` and ``{"write": "preApproved"}``."""
 
-    Once a worker is open, ``path`` is the real folder, without links.
+    def __call__(
+        cls,  # noqa: N805 - a metaclass
+        name: str,
+        path: Path | str,
+        mode: ZoneMode | str = ZoneMode.RO,
+        approval: ZoneApproval | Mapping[str, Approval | str] = ZoneApproval(),  # noqa: B008
+        *others: Any,
+        **more: Any,
+    ) -> Any:
+        if isinstance(approval, Mapping):
+            read = {access: Approval(word) for access, word in approval.items()}
+            approval = ZoneApproval(**read)
+        return super().__call__(name, Path(path), ZoneMode(mode), approval, *others, **more)
+
+
+class Zone(Struct, frozen=True, metaclass=_ReadsWords):
+    """A folder that tools see as ``/NAME``.
+
+    ``Zone("notes", path, "rw", {"write": "preApproved"})`` takes words as YAML has them. Once a
+    worker is open, ``path`` is the real folder, without links.
     """
 
     name: str
@@ -56,17 +75,17 @@ class Zone(Struct, frozen=True):
     write_where: Mark | None = None
     delete_where: Mark | None = None
     write_stated: bool = False
-    """True if the worker says itself what writing needs."""
+    """True if the worker itself states the consent for writing."""
     delete_stated: bool = False
-    """True if the worker says itself what deleting needs."""
+    """True if the worker itself states the consent for deleting."""
     default: bool = False
-    """True if it stands for the working directory, without being declared."""
+    """True for the undeclared zone of the working directory."""
     made: bool = True
-    """False where its folder was missing and was not made: calls can be judged all the same."""
+    """False if the folder is missing and was not created, because calls are only judged."""
     stands_for: Path | None = None
-    """The folder that is missing, where an empty one elsewhere stands for it."""
+    """The missing folder that an empty folder at ``path`` replaces."""
 
-    if TYPE_CHECKING:  # what YAML has is taken as well
+    if TYPE_CHECKING:  # the words that the metaclass reads
 
         def __init__(
             self,
@@ -85,23 +104,12 @@ class Zone(Struct, frozen=True):
             stands_for: Path | None = None,
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        given: Any = self.approval
-        if isinstance(given, Mapping):
-            given = ZoneApproval(**{name: Approval(value) for name, value in given.items()})
-        for name, value in {
-            "path": Path(self.path),
-            "mode": ZoneMode(self.mode),
-            "approval": given,
-        }.items():
-            force_setattr(self, name, value)
-
     @property
     def write(self) -> Approval:
-        """The consent that writing needs."""
+        """The consent that writing requires."""
         return self.approval.write
 
     @property
     def delete(self) -> Approval:
-        """The consent that deleting needs."""
+        """The consent that deleting requires."""
         return self.approval.delete

@@ -301,25 +301,25 @@ async def test_what_goes_without_saying_may_be_left_out(
 @pytest.mark.parametrize(
     ("name", "payload", "sentence"),
     [
-        ("statsu", {}, "there is no event 'statsu'; did you mean 'status'?"),
-        ("streaming", {"requestId": "r1"}, "this is not the payload of an event 'streaming': "),
+        ("statsu", {}, "unknown event 'statsu'; did you mean 'status'?"),
+        ("streaming", {"requestId": "r1"}, "invalid payload for the event 'streaming': "),
         (
             "status",
             {"type": "loud", "message": "x"},
-            "this is not the payload of an event 'status': ",
+            "invalid payload for the event 'status': ",
         ),
-        ("manualToolInvoke", {}, "this is not the payload of an event 'manualToolInvoke': "),
-        ("approvalRequired", {}, "this is not the payload of an event 'approvalRequired': "),
+        ("manualToolInvoke", {}, "invalid payload for the event 'manualToolInvoke': "),
+        ("approvalRequired", {}, "invalid payload for the event 'approvalRequired': "),
         (
             "toolResult",
             {"toolCallId": "t1", "toolName": "act"},
-            "this is not the payload of an event 'toolResult': ",
+            "invalid payload for the event 'toolResult': ",
         ),
-        ("status", {"level": "info"}, "this is not the payload of an event 'status': "),
+        ("status", {"level": "info"}, "invalid payload for the event 'status': "),
         (
             "status",
             {"level": "info", "message": "x", "mesage": "y"},
-            "this is not the payload of an event 'status': unknown key 'mesage'; did you mean 'message'?",
+            "invalid payload for the event 'status': unknown key 'mesage'; did you mean 'message'?",
         ),
         (
             "approvalResponse",

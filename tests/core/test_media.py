@@ -79,7 +79,7 @@ def test_on_the_wire_and_for_the_model(
     ("make", "problem"),
     [
         (lambda: Image("text", "image/png"), "the data of Image must be bytes, not str"),
-        (lambda: Image(b"", "text/plain"), "'text/plain' is not the type of an image"),
+        (lambda: Image(b"", "text/plain"), "'text/plain' is not an image type"),
         (lambda: Blob(b"", "zip"), "'zip' is not a media type for Blob"),
     ],
 )

@@ -159,7 +159,7 @@ def test_a_module_that_is_never_imported(project: Project) -> None:
     done = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "1"})
     result = json.loads(done.stdout)
     problem = f"{project.folder.resolve() / 'tools.py'}: its import did not end within 1 second"
-    problem = f"{problem}; FORGE_IMPORT_TIMEOUT=SECONDS gives it more"
+    problem = f"{problem}; to allow more time, set FORGE_IMPORT_TIMEOUT=SECONDS"
     assert (done.returncode, result["exitCode"], result["error"]) == (3, 3, problem)
     assert f"forge: {problem}\n" in done.stderr
     assert list((project.home / "sessions").glob("*.jsonl")) == []

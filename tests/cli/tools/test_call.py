@@ -135,7 +135,7 @@ def test_a_child_worker_has_to_be_run(cli, project) -> None:
     kid = project.write("kid.yaml", "name: kid\n")
     done = cli("tools", "call", "kid", "--worker", "boss.yaml", "input=hi", "-y")
     assert done.code == 1
-    assert done.err.endswith(f"so it cannot delegate; to have the task done: forge run {kid}\n")
+    assert done.err.endswith(f"so it cannot delegate; to do the task, run: forge run {kid}\n")
     assert "allowed (a list of at least 1 item, required)" in cli("tools", "show", "workers").out
 
 

@@ -96,7 +96,10 @@ async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repa
     [
         ({"text": 7, "more": 1}, "invalid input for act: text: must be a string, got 7"),
         ({"txt": "x"}, "invalid input for act: unknown field 'txt' (did you mean 'text'?)"),
-        ({"text": "\ud800"}, "invalid input for act: it holds a lone surrogate, which is not text"),
+        (
+            {"text": "\ud800"},
+            "invalid input for act: it contains a lone surrogate, which is not text",
+        ),
     ],
 )
 async def test_invalid_input(gate: OpenGate, args: dict[str, Any], sentence: str) -> None:

@@ -229,8 +229,8 @@ def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
         ({"n": "9" * 99}, None),
         ({"n": "9" * 5000}, f"n: must be an integer >= 0, got '{'9' * 56}..."),
         ({"n": math.nan}, "it is not plain JSON: Out of range float values are not JSON compliant"),
-        ({"n": 1, "text": "\ud800"}, "it holds a lone surrogate, which is not text"),
-        ({"n": 1, "\ud800": 2}, "it holds a lone surrogate, which is not text"),
+        ({"n": 1, "text": "\ud800"}, "it contains a lone surrogate, which is not text"),
+        ({"n": 1, "\ud800": 2}, "it contains a lone surrogate, which is not text"),
         (
             {"n": 1, "text": b"x"},
             "it is not plain JSON: Object of type bytes is not JSON serializable",
