@@ -1,1 +1,1 @@
-"""Tools from what people write: functions and their signatures, JSON Schema, path arguments, sections of files."""
+"""Tools and configs from what people write, with JSON Schema below them."""

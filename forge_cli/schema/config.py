@@ -1,4 +1,4 @@
-"""The one base of everything read from a file: both spellings parse, unknown keys are errors, marks are kept."""
+"""The base of everything read from files: both spellings, strict keys, and marks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Config(BaseModel):
-    """A part of a file that people write.
+    """A section of a file that people write.
 
-    ``needsApproval`` and ``needs_approval`` are the same key (both at once is an error), a key that no field reads is
-    an error with a suggestion, and ``where`` says where in the file a value stands. A number or a boolean is written
-    as one: ``no`` and ``"5"`` are text.
+    ``needsApproval`` and ``needs_approval`` are the same key, but not both at once. An unknown key
+    is an error with a suggestion. ``where`` returns the place of a value in the file. Numbers and
+    booleans must be written as such: ``no`` and ``"5"`` are text.
     """
 
     model_config = ConfigDict(
@@ -40,6 +40,7 @@ class Config(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        # pydantic would otherwise read "5" as a number; annotated types keep their own rules.
         for field in cls.model_fields.values():
             hint = field.annotation
             kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -74,7 +75,7 @@ class Config(BaseModel):
             if name not in names:
                 raise cls._unknown_key(str(key), names)
             if name in found:
-                problem = f"'{name}' is given twice, as snake_case and as camelCase; keep one"
+                problem = f"'{name}' is given in snake_case and camelCase; keep one"
                 raise PydanticCustomError(
                     "unknown_key", "{problem}", {"key": key, "problem": problem}
                 )
@@ -83,7 +84,7 @@ class Config(BaseModel):
 
     @classmethod
     def _inner(cls) -> dict[str, str]:
-        """By the keys of its sections, the first section that has each."""
+        """Return the section that has each key, for the suggestion of an unknown key."""
         found: dict[str, str] = {}
         for name, field in cls.model_fields.items():
             section = field.annotation
@@ -94,18 +95,18 @@ class Config(BaseModel):
 
     @classmethod
     def empty(cls) -> Self:
-        """The section of a file that says nothing: defaults, which need no validation, so that none has to be built."""
+        """Return a section with defaults only; no validator has to be built for it."""
         return cls.model_construct()
 
     def section(self, *loc: str) -> Any:
-        """A raw part of what was read, with its marks, for the room that understands it."""
+        """Return a raw part of the input with its marks, for the code that parses it."""
         data: Any = self._source
         for step in loc:
             data = data.get(step) if isinstance(data, dict) else None
         return data
 
     def where(self, *loc: str | int) -> Mark | None:
-        """The place of the value at ``loc`` in its file; None for what was not read from a file."""
+        """Return the place of the value at ``loc``; None if it does not come from a file."""
         return where_in(self._source, loc)
 
 
@@ -115,7 +116,7 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 def parse_config(
     cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | Mark | None = None
 ) -> ConfigT:
-    """Read ``data``, which stands at ``at`` in ``file``; what is wrong with it becomes one sentence with a mark."""
+    """Parse ``data`` at ``at`` in ``file``; a problem becomes one sentence with a mark."""
     try:
         return cls.model_validate(data)
     except ValidationError as error:

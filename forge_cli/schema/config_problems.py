@@ -1,4 +1,4 @@
-"""Problems of a file that people write: one sentence, with the place in the file."""
+"""Problems of files that people write, as one sentence with the place in the file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from forge_cli.schema.marks import Loc, dotted, where_in
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-SHOWN = 80
-"""Characters of a wrong value."""
+_MAX_SHOWN = 80
+"""The most characters of an invalid value in a message."""
 
 _SUBJECT = re.compile(r"^[A-Z]\w+ should ")
 _NAME = re.compile(r"\^\[(.+?)\]\[(.+?)\]\{0,(\d+)\}\$")
@@ -23,18 +23,19 @@ _UNABLE = re.compile(r"( after validation)?, (unable to|got|not) .*", re.DOTALL)
 
 
 def unknown(key: str, names: Iterable[str], inner: Mapping[str, str]) -> dict[str, Any]:
-    """The problem of a key that no field reads; ``inner`` are the sections below that have keys of their own."""
-    if section := inner.get(snake_case(key)):
-        remedy = f"it stands under {section}: {{{snake_case(key)}: ...}}"
-        return {"key": key, "problem": f"unknown key '{cut(key, SHOWN, 'middle')}'; {remedy}"}
+    """Return the context of an unknown key; ``inner`` maps keys to the sections that have them."""
     known = sorted(names)
-    listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
-    remedy = did_you_mean(snake_case(key), known, listed)
-    return {"key": key, "problem": f"unknown key '{cut(key, SHOWN, 'middle')}'; {remedy}"}
+    if section := inner.get(snake_case(key)):
+        remedy = f"it belongs under {section}: {{{snake_case(key)}: ...}}"
+    else:
+        listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
+        remedy = did_you_mean(snake_case(key), known, listed)
+    return {"key": key, "problem": f"unknown key '{cut(key, _MAX_SHOWN, 'middle')}'; {remedy}"}
 
 
 def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | Mark | None) -> WorkerError:
-    """The problem that pydantic found, with the mark of its place."""
+    """Return pydantic's error as a sentence with its place."""
+    # pydantic adds the alternatives of a union, such as "list[str]", to its location.
     loc = tuple(step for step in error["loc"] if not (isinstance(step, str) and "[" in step))
     context = error.get("ctx", {})
     if error["type"] == "unknown_key":
@@ -65,6 +66,8 @@ def _problem(error: ErrorDetails) -> str:
             wanted = _in_words(error["ctx"]["pattern"])
         case _ if not _SUBJECT.match(message):
             return message
+        # pydantic's words are for Python programmers: "Input should be a valid integer, unable to
+        # ...".
         case _:
             wanted = (
                 _UNABLE.sub("", _SUBJECT.sub("", message))
@@ -75,7 +78,7 @@ def _problem(error: ErrorDetails) -> str:
 
 
 def _as_mapping(error: ErrorDetails) -> str:
-    """The list of toolsets as the mapping that was meant."""
+    """Return a correction for ``toolsets`` written as a list."""
     given = error["input"]
     listed = given if isinstance(given, list) else [given]
     names = [f"{name}: {{}}" for name in listed if isinstance(name, str)]
@@ -84,7 +87,7 @@ def _as_mapping(error: ErrorDetails) -> str:
             names += [f"{name}: ..." for name in each]
     if error["loc"][-1:] != ("toolsets",) or not names:
         return ""
-    return cut(f"; write {{{', '.join(names)}}}", SHOWN, "end")
+    return cut(f"; write {{{', '.join(names)}}}", _MAX_SHOWN, "end")
 
 
 def _in_words(pattern: str) -> str:
@@ -93,11 +96,9 @@ def _in_words(pattern: str) -> str:
         return (
             f"have at most {int(length) + 1} characters, all of {others} and the first of {first}"
         )
-    return (
-        "begin with http:// or https://"
-        if pattern == "^https?://"
-        else f"match pattern '{pattern}'"
-    )
+    if pattern == "^https?://":
+        return "begin with http:// or https://"
+    return f"match pattern '{pattern}'"
 
 
 def _given(value: Any) -> str:
@@ -111,6 +112,6 @@ def _given(value: Any) -> str:
         case bool():
             return str(value).lower()
         case str() | int() | float():
-            return cut(repr(value), SHOWN, "middle")
+            return cut(repr(value), _MAX_SHOWN, "middle")
         case _:
             return f"a value of type {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""Paths among the arguments of a call: where they are found, for tools that declare some."""
+"""Paths found among the arguments of a call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from forge_cli.schema.paths import ACCESS, KIND, PathUse
 
 
 def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]:
-    """The paths among valid args that the schema declares, at any depth, each once."""
+    """Return the declared paths among valid args at any depth, each once."""
     return list({use.at: use for use in _found(schema, args, schema, ())}.values())
 
 
 def _found(schema: Any, value: Any, root: JsonObject, at: Loc) -> Iterator[PathUse]:
     if not isinstance(value, str | Mapping | list):
         return
+    # Each alternative is followed: whichever the value fits, its paths have to be judged.
     for branch in alternatives(schema, root):
         match value:
             case str():
@@ -34,7 +35,7 @@ def _found(schema: Any, value: Any, root: JsonObject, at: Loc) -> Iterator[PathU
 
 
 def with_paths(args: Mapping[str, Any], paths: Mapping[Loc, str]) -> dict[str, Any]:
-    """The args with the values at these places replaced."""
+    """Return the args with the values at these places replaced."""
     changed: Any = deepcopy(dict(args))
     for at, path in paths.items():
         around = changed

@@ -1,4 +1,4 @@
-"""Marks of the places of values in the files that people write, kept beside the values."""
+"""Values with marks of their places in the files that people write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Loc = tuple[str | int, ...]
 
 
 class MarkedDict(dict[str, Any]):
-    """A mapping that knows where in a file it stands, and where each of its keys and values does."""
+    """A mapping with marks of itself, its keys and its values."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class MarkedDict(dict[str, Any]):
 
 
 class MarkedList(list[Any]):
-    """A sequence that knows where in a file it and each of its items stand."""
+    """A sequence with marks of itself and its items."""
 
     def __init__(self, items: Iterable[Any] = (), *, mark: Mark, items_at: Iterable[Mark]) -> None:
         super().__init__(items)
@@ -38,14 +38,19 @@ class MarkedList(list[Any]):
 
 
 def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
-    """The mark of the value at ``loc`` below ``data`` (of its key, with ``key``), or of the nearest thing around it."""
+    """Return the mark of the value at ``loc``, or of the nearest value around it.
+
+    With ``key``, return the mark of the last key instead.
+    """
     mark: Mark | None = getattr(data, "mark", None)
     for depth, step in enumerate(loc):
         last = depth == len(loc) - 1
         if isinstance(data, MarkedDict):
+            # Marks are kept under the spelling of the file, but ``loc`` may have the other one.
             name = next((name for name in data if step in (name, snake_twin(name))), None)
             if name is None:
                 return mark
+            # The value of a block starts on a later line; its key is where a reader looks.
             nested = isinstance(data[name], dict | list)
             mark = (data.keys_at if nested or (last and key) else data.values_at)[name]
             data = data[name]
@@ -58,13 +63,13 @@ def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
 
 
 def snake_twin(key: str) -> str:
-    """``needs_approval`` of ``needsApproval``; every other key, such as ``Sandbox``, is another key."""
+    """Return the snake_case form of a camelCase key; other keys, such as ``Sandbox``, unchanged."""
     name = snake_case(key)
     return name if camel_case(name) == key else key
 
 
 def dotted(loc: Loc) -> str:
-    """``("sandbox", "zones", 0, "mode")`` as people write it: ``sandbox.zones[0].mode``."""
+    """Return a location in the form of files: ``sandbox.zones[0].mode``."""
     text = ""
     for step in loc:
         if isinstance(step, int):

@@ -1,4 +1,4 @@
-"""From what Python code offers to tools: typed functions, Tool objects, Toolset classes, lists and dicts of them."""
+"""Tools from Python code: functions, Tool objects, Toolset classes, and collections of these."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Offering(Toolset):
-    """A toolset of what Python code offers; the toolsets among that live as long as it does, and it speaks for them."""
+    """A toolset of Python code; toolsets among it share its life and answer through it."""
 
     checks_output: ClassVar[bool] = True
-    """True if results of functions are held against their return annotations."""
+    """True if results of functions are checked against their return annotations."""
 
     @cached_property
     def _inner(self) -> list[Toolset]:
@@ -34,9 +34,8 @@ class Offering(Toolset):
             each.rule_kept(rule)
 
     def instructions(self) -> str | None:
-        return (
-            "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None
-        )
+        texts = [each.instructions() for each in self._inner]
+        return "\n\n".join(str(text) for text in texts if text) or None
 
     async def prompts(self) -> Sequence[PromptSpec]:
         found: list[PromptSpec] = []
@@ -52,14 +51,12 @@ class Offering(Toolset):
 
     async def complete_prompt(self, name: str, argument: str, text: str) -> Sequence[str]:
         owner = await self._owner_of_prompt(name)
-        return (
-            []
-            if owner is None
-            else list(await settled(owner.complete_prompt(name, argument, text)))
-        )
+        if owner is None:
+            return []
+        return list(await settled(owner.complete_prompt(name, argument, text)))
 
     async def _owner_of_prompt(self, name: str) -> Toolset | None:
-        """The first of its toolsets that has the prompt, as the first of two alike is the one that is listed."""
+        """Return the first of its toolsets with the prompt; only the first duplicate is listed."""
         for each in self._inner:
             if any(spec.name == name for spec in await settled(each.prompts())):
                 return each
@@ -78,23 +75,20 @@ class Offering(Toolset):
         return await super().read_resource(uri, args)
 
     async def open(self, toolset: Toolset) -> Toolset:
-        """Open a toolset that is closed with this one."""
+        """Open a toolset that closes together with this one."""
         await self.stack.enter_async_context(toolset)
         self._inner.append(toolset)
         return toolset
 
     async def tools_from(self, thing: Any, name: str, schema: Any = None) -> Sequence[Tool]:
-        """The tools that ``thing`` stands for, which the worker calls ``name``; else a SchemaError that says why."""
+        """Return the tools of ``thing``, which the worker calls ``name``."""
         if isinstance(thing, Tool):
             return [thing]
         if is_toolset(thing):
             return await tools_of(await self.open(thing(_no_settings(thing, name), self.env)))
         if inspect.isroutine(thing):
-            return [
-                _from_function(
-                    thing, name, schema, {} if self.checks_output else {"check_output": False}
-                )
-            ]
+            overrides = {} if self.checks_output else {"check_output": False}
+            return [_from_function(thing, name, schema, overrides)]
         if isinstance(thing, dict):
             return await self._tools_by_name(thing)
         if isinstance(thing, list | tuple):
@@ -107,7 +101,7 @@ class Offering(Toolset):
         )
 
     async def _tools_by_name(self, things: Mapping[Any, Any]) -> list[Tool]:
-        """The tools in a mapping; one that is alone behind its key is called as the key says."""
+        """Return the tools of a mapping; a key renames its tool if it has only one."""
         found: list[Tool] = []
         for key, item in things.items():
             tools = await self.tools_from(item, str(key))
@@ -118,7 +112,7 @@ class Offering(Toolset):
 
 
 class GivenTools(Offering):
-    """Functions, tools, and lists of them that a program gives a worker."""
+    """Functions, tools and collections of them that a program passes to a worker."""
 
     name = "python"
 
@@ -134,7 +128,7 @@ class GivenTools(Offering):
 
 
 class ModuleTools(Offering):
-    """The tools of a module of plain functions: each public name that can be a tool, made when it is asked for."""
+    """The tools of a module with plain functions, created when they are requested."""
 
     module: ClassVar[ModuleType]
 
@@ -151,7 +145,10 @@ class ModuleTools(Offering):
         return found
 
     async def tools_named(self, name: str) -> Sequence[Tool]:
-        """The tools behind one name: a Tool, a Toolset with its tools, or a typed function; else a SchemaError."""
+        """Return the tools of one name: of a Tool, a Toolset or a typed function.
+
+        Raise SchemaError for anything else.
+        """
         thing = getattr(self.module, name)
         if is_hook(thing):
             raise SchemaError(f"'{name}' is a hook, which forge calls itself, and not a tool")
@@ -159,7 +156,7 @@ class ModuleTools(Offering):
 
 
 class ModuleAdapter:
-    """A module of plain functions as a plugin: its hook offers them, as the hook of a package offers toolsets."""
+    """A module of plain functions as a plugin, with the same hook as a package."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -170,39 +167,34 @@ class ModuleAdapter:
 
 
 def has_prompts(toolset: Toolset) -> bool:
-    """Return True if it may have prompts, as far as that is known without asking."""
+    """Return True if a toolset may have prompts, as far as known without asking it."""
     if isinstance(toolset, Offering):
         return any(has_prompts(each) for each in toolset._inner)
     return type(toolset).prompts is not Toolset.prompts
 
 
 def _schema_beside(module: ModuleType, name: str) -> Any:
-    """The schema that stands beside a function, under either of its two names."""
-    spellings = [
-        spelling for spelling in (f"{name}_schema", f"{name}Schema") if spelling in vars(module)
-    ]
+    """Return the schema next to a function, under either of its two names."""
+    spellings = [each for each in (f"{name}_schema", f"{name}Schema") if each in vars(module)]
     if len(spellings) > 1:
         raise SchemaError(f"there are both {' and '.join(spellings)}; keep one")
     return getattr(module, spellings[0]) if spellings else None
 
 
 def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
-    """Settings for a toolset that has no section of its own in the worker file."""
-    required = [
-        field.alias or key for key, field in cls.Config.model_fields.items() if field.is_required()
-    ]
+    """Return default settings for a toolset without a section in the worker file."""
+    fields = cls.Config.model_fields
+    required = [field.alias or key for key, field in fields.items() if field.is_required()]
     if required:
+        needed = ", ".join(required)
         raise SchemaError(
-            f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here"
+            f"'{name}' is a toolset that requires settings ({needed}), but it has no section here"
         )
-    if any(
-        inspect.getattr_static(cls, hook) is not vars(Toolset)[hook]
-        for hook in ("zones", "zones_for")
-    ):
-        remedy = "give it one, by 'plugins' of the worker or a package"
-        raise SchemaError(
-            f"'{name}' is a toolset that adds zones, which takes a section of its own; {remedy}"
-        )
+    for hook in ("zones", "zones_for"):
+        # getattr_static, because reading a classmethod makes a new object each time.
+        if inspect.getattr_static(cls, hook) is not vars(Toolset)[hook]:
+            remedy = "give it a section, by 'plugins' of the worker or a package"
+            raise SchemaError(f"'{name}' is a toolset that adds zones; {remedy}")
     return cls.Config()
 
 

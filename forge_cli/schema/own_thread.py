@@ -1,4 +1,4 @@
-"""A thread that a library is bound to: all its calls are made there, one after the other."""
+"""A dedicated thread for a library whose calls must all come from the same thread."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from forge_cli.core.bounds import run_in_thread
 
 T = TypeVar("T")
 
-LOOK = 1.0
-"""Seconds after which a thread that has nothing to do looks whether its event loop is still there."""
+_CHECK_INTERVAL = 1.0
+"""Seconds after which an idle thread checks that its event loop still exists."""
 
 
 class OwnThread:
-    """One thread for all its calls, which begins with the first one."""
+    """A thread that starts with its first call and runs all calls one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,27 +28,28 @@ class OwnThread:
         self._server: asyncio.Task[None] | None = None
 
     async def run(self, function: Callable[..., T], *args: Any, **more: Any) -> T:
-        """Call a function in the thread; one that is cancelled meanwhile ends there all the same, and others wait."""
+        """Call a function in the thread.
+
+        A call that is cancelled meanwhile still runs to its end, and later calls wait for it.
+        """
         if self._server is None:
             serve = partial(self._serve, asyncio.get_running_loop())
             self._server = asyncio.create_task(run_in_thread(serve))
         return await run_in_thread(self._hand_over, partial(function, *args, **more))
 
     def stop(self) -> None:
-        """Let the thread end after what it was given so far."""
+        """Let the thread end after the calls that it has so far."""
         self._calls.put(None)
 
     def _hand_over(self, function: Callable[[], T]) -> T:
-        """Have the function called in the context that this thread was given."""
+        """Call the function in the thread with the context of the caller."""
         done = Future[T]()
         context = copy_context()
 
         def call() -> None:
             try:
                 done.set_result(context.run(function))
-            except (
-                BaseException
-            ) as error:  # third-party code: all it raises is raised to the caller
+            except BaseException as error:  # third-party code: raised again in the caller
                 done.set_exception(error)
 
         self._calls.put(call)
@@ -60,7 +61,7 @@ class OwnThread:
         thread.name = self._name
         while not loop.is_closed():
             try:
-                call = self._calls.get(timeout=LOOK)
+                call = self._calls.get(timeout=_CHECK_INTERVAL)
             except Empty:
                 continue
             if call is None:

@@ -1,4 +1,4 @@
-"""Paths among the arguments of a call: how a tool declares them."""
+"""Declarations of paths among the arguments of a call."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KIND = "x-forge-kind"
 
 
 class PathArgument(Struct, frozen=True):
-    """Marks a string argument as a path, and says what the call does there: the gate judges it before the call.
+    """Marks a string argument as a path with an access; the gate judges it before the call.
 
-    A path to be read may be a folder too, unless ``kind`` says ``file``.
+    A path for reading may be a folder, unless ``kind`` is ``file``.
     """
 
     access: Access
@@ -36,7 +36,7 @@ class PathArgument(Struct, frozen=True):
         return {**handler(schema), **self.keywords()}
 
     def keywords(self) -> JsonObject:
-        """The keywords that the schema of the argument has besides its type."""
+        """Return the keywords that the schema of the argument gets in addition to its type."""
         kind = {KIND: self.kind} if self.kind else {}
         return {"format": FORMAT, ACCESS: self.access.value, **kind}
 
@@ -44,16 +44,15 @@ class PathArgument(Struct, frozen=True):
 ReadPath = Annotated[str, PathArgument(Access.READ)]
 """The path of a file or folder that the call reads."""
 WritePath = Annotated[str, PathArgument(Access.WRITE)]
-"""The path of a file that the call creates or replaces; it may read it, too."""
+"""The path of a file that the call creates or replaces; it may also read the file."""
 DeletePath = Annotated[str, PathArgument(Access.DELETE)]
-"""The path of a file, link or empty folder that the call deletes; it may read it, too."""
+"""The path of a file, link or empty folder that the call deletes; it may also read it."""
 
 
-@dataclass(
-    unsafe_hash=True
-)  # nothing changes one that is made; frozen ones could not read words for ``access``
+# Not frozen, because the constructor accepts words for ``access``; nothing changes one afterwards.
+@dataclass(unsafe_hash=True)
 class PathUse:
-    """A path inside other arguments, such as a patch, and the access to it: ``touches`` yields these."""
+    """A path inside other arguments, such as a patch, with its access; ``touches`` yields these."""
 
     path: str
     access: Access
@@ -71,5 +70,5 @@ class PathUse:
 
 
 def declared_accesses(schema: JsonObject) -> set[Access]:
-    """The accesses to the paths that a schema declares; empty where it declares none."""
+    """Return the accesses to paths that a schema declares."""
     return {Access(each[ACCESS]) for each in subschemas(schema) if ACCESS in each}

@@ -1,4 +1,4 @@
-"""The result of a function, checked against its return annotation before the model gets it."""
+"""The check of a function's result against its return annotation."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _UNCHECKED = (Any, object, Never, NoReturn, inspect.Signature.empty)
 _AWAITED = (collections.abc.Awaitable, collections.abc.Coroutine)
-_MOST = 5
-"""Problems that are told; a list of a thousand wrong items has a thousand."""
+_MAX_PROBLEMS = 5
+"""The most problems in a message; a list of a thousand invalid items has a thousand."""
 _known: WeakKeyDictionary[Callable[..., Any], TypeAdapter[Any] | None] = WeakKeyDictionary()
 
 
 def check_returned(tool: str, function: Callable[..., Any], value: Any) -> None:
-    """Raise a ToolError where a function gave what its return annotation does not allow.
+    """Raise ToolError if a result does not match the function's return annotation.
 
-    The value itself stays as it is. An annotation that pydantic cannot check, or that does not resolve, is no promise.
+    The value itself does not change. An annotation that pydantic cannot check is ignored.
     """
     hint = _return_hint(function)
     if isinstance(hint, type) and hint in type(value).__mro__:
-        return  # also True for an int, which a strict check would refuse
+        return  # includes a bool for int, which a strict check would refuse
     adapter = _adapter(function, hint)
     if adapter is None:
         return
@@ -37,25 +37,23 @@ def check_returned(tool: str, function: Callable[..., Any], value: Any) -> None:
         adapter.validate_python(value, strict=True)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        told = list(dict.fromkeys(_problem(detail) for detail in details[:_MOST]))
-        more = ["and more"] if len(details) > _MOST else []
-        wanted = (
-            hint.__name__
-            if isinstance(hint, type) and not get_args(hint)
-            else inspect.formatannotation(hint)
-        )
-        problem = "; ".join([*told, *more])
+        problems = list(dict.fromkeys(_problem(detail) for detail in details[:_MAX_PROBLEMS]))
+        if len(details) > _MAX_PROBLEMS:
+            problems.append("and more")
+        wanted = inspect.formatannotation(hint)
+        if isinstance(hint, type) and not get_args(hint):
+            wanted = hint.__name__
         raise ToolError(
-            f"{tool} was called, and its result is not the {wanted} that it promises: {problem}"
+            f"{tool} was called, but its result is not the declared {wanted}: {'; '.join(problems)}"
         ) from None
-    except Exception:  # third-party code: a type that cannot be asked about, such as a protocol
+    except Exception:  # third-party code: a type that cannot be checked, such as a protocol
         return
 
 
 def _return_hint(function: Callable[..., Any]) -> Any:
     try:
         hint = get_type_hints(function, include_extras=True).get("return", inspect.Signature.empty)
-    except Exception:  # third-party code: a name that does not resolve when the program runs
+    except Exception:  # third-party code: an annotation that does not resolve
         return inspect.Signature.empty
     if get_origin(hint) in _AWAITED:
         return get_args(hint)[-1]
@@ -68,9 +66,7 @@ def _adapter(function: Callable[..., Any], hint: Any) -> TypeAdapter[Any] | None
         if key not in _known:
             _known[key] = _new_adapter(hint)
         return _known[key]
-    except (
-        TypeError
-    ):  # an object that is called as a function, and cannot be kept by weak reference
+    except TypeError:  # a callable object that has no weak references
         return _new_adapter(hint)
 
 
@@ -91,11 +87,9 @@ def _new_adapter(hint: Any) -> TypeAdapter[Any] | None:
 
 
 def _problem(detail: ErrorDetails) -> str:
-    wanted = detail["msg"].removeprefix("Input should be ")
-    if detail["type"] == "missing":
-        from forge_cli.schema.json.problems import problem_at
-
-        return problem_at(detail["loc"], "is missing")
     from forge_cli.schema.json.problems import problem_at, shown
 
+    if detail["type"] == "missing":
+        return problem_at(detail["loc"], "is missing")
+    wanted = detail["msg"].removeprefix("Input should be ")
     return problem_at(detail["loc"], f"must be {wanted}, not {shown(detail['input'])}")

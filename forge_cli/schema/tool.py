@@ -1,4 +1,4 @@
-"""A tool: what a model or a person may call, from any of the five sources."""
+"""Tools that a model or a person may call, from any source."""
 
 from __future__ import annotations
 
@@ -43,48 +43,55 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 @dataclass(kw_only=True)
 class Tool:
-    """One thing that can be called, behind the gate.
+    """A callable tool behind the gate.
 
-    Fields may be given as people write them: ``effects=["read"]``, ``manual="both"``, ``timeout="5"``. The other names
-    that an option has (camelCase, ``read_only``) are those of ``@tool`` alone.
+    Fields may be given as people write them: ``effects=["read"]``, ``manual="both"``,
+    ``timeout="5"``. Only ``@tool`` accepts the other names of options (camelCase, ``read_only``).
     """
 
     name: str
     description: str
     input_schema: JsonObject | type[BaseModel]
-    """The schema that the model sees; validation is derived from the same thing."""
+    """The schema that the model sees; validation uses the same source."""
     execute: Execute
     preview: MakePreview | None = None
-    """Asked only before a prompt: what the call would do."""
+    """Returns the effect of a call for the prompt; called only if a person is asked."""
     needs_approval: NeedsApproval = None
-    """The tool's own verdict, or a function of ``args``, or of ``(args, context)``; with None the worker decides."""
+    """The tool's own verdict, or a function of ``args`` or ``(args, context)``.
+
+    With None the worker decides.
+    """
     touches: Touches | None = None
-    """The paths inside other args; those that the schema declares are found without it."""
+    """Returns the paths inside other args; declared paths are found without it."""
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
-    """The effects on the world; None is unknown, and unknown is high risk."""
+    """The effects of the tool; None means unknown, which is high risk."""
     delegates: bool = False
-    """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
-    parallel: int = 1
-    """How many calls of one turn may run at the same time although they have effects, as child workers may."""
-    bound_to_zones: bool = True
-    """False where its author knows nothing of zones: it reaches any file, and the prompt says so."""
-    lasting: bool = False
-    """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
-    timeout: float | None = None
-    """Seconds for a call; None for the usual 30, in which child workers do not count."""
-    on_outcome: Callable[[Args, OutcomeStatus], None] | None = None
-    """Told how each call ended, refused ones included, for the tool's own statistics; what it raises is ignored."""
-    digest: str | None = None
-    """Content that a remembered grant is bound to, such as the hash of the source."""
-    source: Source | None = None
-    """The origin of the tool; filled in by forge."""
-    origin: str | None = None
-    """The addition of its toolset to the source for people to read, such as the package that it adapts."""
-    stands_for: StandsFor | None = None
-    """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
+    """True if it only passes work to other workers, whose own calls are judged.
 
-    The gate judges that call too, the stricter verdict counts, and what is remembered is remembered of that call.
+    A read-only session allows such a tool.
+    """
+    parallel: int = 1
+    """How many calls of one turn may run at the same time although they have effects."""
+    bound_to_zones: bool = True
+    """False if the tool does not use zones and may access any file; the prompt says so."""
+    lasting: bool = False
+    """True if the last call stays valid until the next one, like a plan; summaries keep it."""
+    timeout: float | None = None
+    """Seconds for a call; None for the default of 30, without the time of child workers."""
+    on_outcome: Callable[[Args, OutcomeStatus], None] | None = None
+    """Called with the status of each call, refused ones included; its exceptions are ignored."""
+    digest: str | None = None
+    """The content that a remembered grant is bound to, such as the hash of the source."""
+    source: Source | None = None
+    """The origin of the tool, set by forge."""
+    origin: str | None = None
+    """Further origin for people, set by the toolset, such as the package that it adapts."""
+    stands_for: StandsFor | None = None
+    """For a proxy tool: returns name (before ``prefix:``) and args of the call that it stands for.
+
+    The gate judges that call as well, and the stricter verdict counts. What is remembered is
+    remembered for that call.
     """
 
     def __post_init__(self) -> None:
@@ -105,42 +112,42 @@ class Tool:
         return InputSchema.of(self.input_schema)
 
     def author_of(self, value: ResultValue) -> str | None:
-        """The distribution whose renderer draws this result of the tool, where it is a custom one."""
+        """Return the distribution whose renderer draws this result; None for a well-known kind."""
         return self.source.distribution if self.source and isinstance(value, Custom) else None
 
     @property
     def mode(self) -> ToolMode:
-        """The callers that it may have: ``llm``, ``manual`` or ``both``."""
+        """The possible callers: ``llm``, ``manual`` or ``both``."""
         return self.manual.mode if self.manual else "llm"
 
     @property
     def read_only(self) -> bool:
-        """Return True if it declares that it only reads."""
+        """True if the tool declares that it only reads."""
         return self.effects is not None and self.effects <= READ_ONLY
 
     @property
     def fits_read_only(self) -> bool:
-        """Return True if a read-only session lets it through; a tool without declared effects is not let through."""
+        """True if a read-only session allows the tool."""
         return self.read_only or self.delegates
 
     @property
     def risk(self) -> Risk:
-        """How much it can do, from its declared effects."""
+        """The risk according to the declared effects."""
         return risk_of(self.effects)
 
     @cached_property
     def has_paths(self) -> bool:
-        """Return True if a call can name paths, so that zones are consulted."""
+        """True if a call can name paths, so that zones are consulted."""
         return self.touches is not None or bool(declared_accesses(self.schema.json_schema))
 
     @cached_property
     def changes_paths(self) -> bool:
-        """Return True if a call can name paths that it changes."""
+        """True if a call can name paths that it changes."""
         accesses = declared_accesses(self.schema.json_schema)
         return self.touches is not None or any(access.changes for access in accesses)
 
     def paths(self, args: Args) -> list[PathUse]:
-        """The paths that a call with valid args declares."""
+        """Return the paths that a call with valid args declares."""
         if not self.has_paths:
             return []
         from forge_cli.schema.found_paths import declared_paths
@@ -149,11 +156,11 @@ class Tool:
         named: Any = () if self.touches is None else self.touches(args)
         touched: list[Any] = [named] if named is None or isinstance(named, str) else list(named)
         if wrong := [use for use in touched if not isinstance(use, PathUse)]:
-            raise ToolError(f"touches of {self.name} gave {wrong[0]!r}, which is not a PathUse")
+            raise ToolError(f"touches of {self.name} returned {wrong[0]!r}, which is not a PathUse")
         return [*declared, *touched]
 
     def validate_input(self, input: Any) -> Validated:
-        """The args as the tool would get them, or what is wrong with them; nothing is raised."""
+        """Return the args as the tool would get them, or the problems; nothing is raised."""
         try:
             return Validated(ok=True, args=self.schema.validate(input))
         except InvalidInput as error:
@@ -168,10 +175,10 @@ class Tool:
         in_thread: InThread | None = None,
         **overrides: Any,
     ) -> Tool:
-        """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
+        """Create a tool from a typed function, with its schema from the hints or ``schema``.
 
-        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
-        function that is not async, in a thread of its choice.
+        Options of ``@tool`` apply, and ``overrides`` are fields of ``Tool`` that take precedence.
+        ``in_thread`` calls a synchronous function in a thread of its choice.
         """
         from forge_cli.schema.json.signature import describe, signature_model
 
@@ -198,18 +205,16 @@ class Tool:
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
-    """The parameter that wants the ToolContext, by its annotation."""
+    """Return the name of the parameter that is annotated as ToolContext, if any."""
     try:
         hints = typing.get_type_hints(function)
-    except (
-        Exception
-    ):  # hints are third-party code: a name that does not resolve is reported by signature_model
+    except Exception:  # third-party code; signature_model reports names that do not resolve
         hints = {}
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
         raise SchemaError(
-            "it does not say what it takes; call it in a function of your own"
+            "its signature cannot be read; wrap it in a function of your own"
         ) from None
     for name, parameter in parameters.items():
         if hints.get(name, parameter.annotation) in (
@@ -222,9 +227,9 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
 
 
 OPTIONS = "__forge_tool__"
-"""Holds what ``@tool`` says of a function, which stays callable as it was."""
+"""The attribute that keeps the options of ``@tool`` on a function."""
 BY_NAME = ("needs_approval", "preview", "touches")
-"""Options that may be the name of a method of the toolset."""
+"""Options that may be the name of a toolset's method."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -248,41 +253,42 @@ def tool(
     check_output: bool | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(function: Any = None, /, **options: Any) -> Any:
-    """Mark a function, or a method of a Toolset, with how it is offered as a tool.
+    """Offer a function, or a method of a Toolset, as a tool.
 
-    The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
-    In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may be the name of a method.
+    The function stays callable as before. Its schema comes from the type hints, its description
+    from the docstring. In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may name a
+    method.
 
     Args:
-        name: Instead of the name of the function.
-        description: Instead of its docstring: what the model reads.
-        needs_approval: The tool's own verdict: True asks, False does not; ``ask``, ``preApproved`` or ``blocked``, a
-            Verdict, or a function of ``args`` or of ``(args, context)`` that returns one of these. Without it the
-            worker decides.
-        manual: Who may call it: ``llm`` (the model, as by default), ``manual`` (people) or ``both``; also called
-            ``manual_execution``, and an object with ``mode``, ``label`` and ``category``.
-        label: What menus call it.
-        category: Where menus list it.
+        name: Replaces the name of the function.
+        description: Replaces its docstring as the description for the model.
+        needs_approval: The tool's own verdict: True asks, False does not; ``ask``,
+            ``preApproved`` or ``blocked``, a Verdict, or a function of ``args`` or
+            ``(args, context)`` that returns one of these. Without it the worker decides.
+        manual: The callers: ``llm`` (the model, the default), ``manual`` (people) or ``both``; also
+            named ``manual_execution``, and an object with ``mode``, ``label`` and ``category``.
+        label: The name in menus.
+        category: The group in menus.
         read_only: True is short for ``effects=["read"]``.
-        effects: What it does to the world: ``read``, ``write``, ``execute``, ``network``. They give the risk;
-            pre-approved calls of one turn that only read run side by side.
-        lasting: True where its last call holds until the next one, as a plan does; it outlives a summary.
-        timeout: Seconds after which a call is stopped; 30 without it.
-        preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
-        touches: A function of ``args`` that gives a PathUse for each path inside other args.
-        check_output: False leaves results alone; they are checked against the return annotation otherwise.
+        effects: The effects: ``read``, ``write``, ``execute``, ``network``. They determine the
+            risk; pre-approved calls of one turn that only read run at the same time.
+        lasting: True if the last call stays valid until the next one, like a plan; summaries
+            keep it.
+        timeout: Seconds after which a call is stopped; the default is 30.
+        preview: An async function of ``(args, context)`` that returns a Preview of the effect.
+        touches: A function of ``args`` that returns a PathUse for each path inside other args.
+        check_output: False to skip the check of results against the return annotation.
     """
     given = read_options(options, inspect.signature(tool).parameters)
-    # a toolset replaces the names of its methods by the methods, so these are read when the tool is made
+    # The names of methods are not read yet: a toolset replaces them by the methods themselves.
     later = {name: given.pop(name) for name in BY_NAME if name in given}
 
     def mark(function: Function) -> Function:
         if isinstance(function, staticmethod | classmethod):
             raise TypeError(f"@tool belongs below @{type(function).__name__}, next to the function")
         owner = str(given.get("name") or getattr(function, "__name__", "tool"))
-        setattr(
-            function, OPTIONS, {**without_short_forms(owner, read_fields(owner, given)), **later}
-        )
+        marked = without_short_forms(owner, read_fields(owner, given))
+        setattr(function, OPTIONS, {**marked, **later})
         return function
 
     return mark if function is None else mark(function)
@@ -297,10 +303,10 @@ def is_manual_tool(tool: Tool) -> bool:
 
 
 def llm_tools(tools: Sequence[Tool]) -> list[Tool]:
-    """Those that the model may see and call."""
+    """Return the tools that the model may see and call."""
     return [tool for tool in tools if tool.mode in ("llm", "both")]
 
 
 def manual_tools(tools: Sequence[Tool]) -> list[Tool]:
-    """Those that a person may call."""
+    """Return the tools that a person may call."""
     return [tool for tool in tools if is_manual_tool(tool)]

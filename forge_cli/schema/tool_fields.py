@@ -1,4 +1,4 @@
-"""The fields of a tool as authors write them, read into one form, and the execution of functions as tools."""
+"""Fields of a tool as authors write them, and functions as tools."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ SHORT_FORMS = ("label", "category", "read_only")
 MODES: tuple[str, ...] = get_args(ToolMode)
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 Reader = Callable[[Any], Any]
-"""Gives the value as the field has it; the problem of a SchemaError continues after the name of the field."""
+"""Converts a value for a field; a SchemaError continues the sentence after the field's name."""
 
 
 class ManualExecution(Struct, frozen=True):
-    """The callers of a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
+    """The callers of a tool: the model (``llm``), a person (``manual``) or both.
+
+    ``label`` and ``category`` are for menus.
+    """
 
     mode: ToolMode = "llm"
     label: str | None = None
@@ -43,13 +46,13 @@ class ManualExecution(Struct, frozen=True):
 
 
 def approval_named(word: str) -> Approval | None:
-    """The approval of that name, in either spelling: ``preApproved`` or ``pre_approved``."""
+    """Return the approval of that name in either spelling: ``preApproved`` or ``pre_approved``."""
     plain = word.strip().replace("_", "").lower()
     return next((each for each in Approval if each.value.lower() == plain), None)
 
 
 def read_fields(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the values of fields of a tool as the fields have them; a SchemaError names the tool and the field."""
+    """Convert the given fields of a tool; a SchemaError names the tool and the field."""
     found = dict(given)
     try:
         for name, read in READERS.items():
@@ -61,6 +64,7 @@ def read_fields(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_one(name: str, value: Any, read: Reader) -> Any:
+    """Convert the value of one field; a SchemaError names the field."""
     try:
         return read(value)
     except SchemaError as error:
@@ -68,9 +72,9 @@ def read_one(name: str, value: Any, read: Reader) -> Any:
 
 
 def read_options(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Return the stated options of ``@tool`` by their own names; an unknown name is a TypeError, as for any function.
+    """Return the options of ``@tool`` by their own names; raise TypeError for an unknown name.
 
-    ``manual_execution`` is ``manual``, and camelCase is taken too.
+    camelCase is accepted, and ``manual_execution`` is ``manual``.
     """
     names = list(known)
     found: dict[str, Any] = {}
@@ -90,7 +94,7 @@ def read_options(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, An
 
 
 def without_short_forms(tool: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Read ``label`` and ``category`` as parts of ``manual``, and ``read_only`` as ``effects``."""
+    """Convert ``label`` and ``category`` to ``manual``, and ``read_only`` to ``effects``."""
     found = {name: value for name, value in options.items() if name not in SHORT_FORMS}
     menu = {name: options[name] for name in ("label", "category") if name in options}
     if menu:
@@ -140,9 +144,7 @@ def _effects(value: Any) -> frozenset[Effect] | None:
         return None if value is None else frozenset(map(_effect, several))
     except (TypeError, ValueError):
         known = ", ".join(each.value for each in Effect)
-        raise SchemaError(
-            f"must be a list of effects, of which there are: {known}; not {value!r}"
-        ) from None
+        raise SchemaError(f"must be a list of effects ({known}), not {value!r}") from None
 
 
 def _effect(value: Any) -> Effect:
@@ -155,7 +157,7 @@ def _timeout(value: Any) -> float | None:
     except (TypeError, ValueError):
         raise SchemaError(f"must be a number of seconds, not {value!r}") from None
     if seconds is not None and not 0 < seconds < math.inf:
-        raise SchemaError(f"must be more than 0 seconds, and an end, not {value!r}")
+        raise SchemaError(f"must be a finite number of seconds above 0, not {value!r}")
     return seconds
 
 
@@ -163,10 +165,13 @@ def _needs_approval(value: Any) -> Any:
     if isinstance(value, str) and (approval := approval_named(value)):
         return approval
     if not (value is None or callable(value) or isinstance(value, bool | Approval | Verdict)):
-        words = "True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict or a function of args"
+        words = (
+            "True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict "
+            "or a function of args"
+        )
         raise SchemaError(f"must be {words}, not {value!r}")
     if callable(value) and positional_count(value) is None:
-        raise SchemaError("must take (args), or (args, context)")
+        raise SchemaError("must take (args) or (args, context)")
     return value
 
 
@@ -176,7 +181,7 @@ def _call_or_none(value: Any) -> Any:
 
 def _touches(value: Any) -> Any:
     if value is not None and not (callable(value) and positional_count(value)):
-        raise SchemaError("must be a function of args that gives a PathUse for each path")
+        raise SchemaError("must be a function of args that returns a PathUse for each path")
     return value
 
 
@@ -191,33 +196,32 @@ def _schema(value: Any) -> Any:
 
 
 def positional_count(function: Callable[..., Any]) -> int | None:
-    """Count the positional parameters of a ``needs_approval`` function, one or two; None for any other shape.
+    """Return how many positional arguments a function of a tool takes: 1, 2, or None.
 
-    A second one with a default is the context if it is called so: others, as in ``limit=limit``, keep their default.
+    A second parameter with a default counts only if its name is that of a context: others, as in
+    ``limit=limit``, keep their default.
     """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return 1
-    for given in (((), ()), ((),)):
+    for count in (2, 1):
         try:
-            names = list(signature.bind(*given).arguments)
+            names = list(signature.bind(*range(count)).arguments)
         except TypeError:
             continue
         last = signature.parameters[names[-1]]
-        if (
-            len(names) < 2
-            or last.default is last.empty
-            or last.name.strip("_") in ("context", "ctx")
-        ):
-            return len(given)
+        has_default = last.default is not last.empty
+        if len(names) < 2 or not has_default or last.name.strip("_") in ("context", "ctx"):
+            return count
     return None
 
 
 class FunctionCall:
-    """How a tool made from a function is executed; a function that takes no context can do without one.
+    """A function as the ``execute`` of a tool; works without a context if the function takes none.
 
-    ``checked_as`` is the name under which a result is checked against the return annotation, or None.
+    ``checked_as`` is the tool's name if results are checked against the return annotation, else
+    None.
     """
 
     def __init__(
@@ -243,7 +247,7 @@ class FunctionCall:
         return result
 
     def _is_plainly_right(self, result: Any) -> bool:
-        """Return True if there is no annotation, or it is the class of the result, so that no check is loaded."""
+        """Return True if the result needs no check, so that pydantic is not loaded for it."""
         annotations = getattr(self.function, "__annotations__", {})
         known = type(result)
         return "return" not in annotations or annotations["return"] in (known, known.__name__)
@@ -251,6 +255,7 @@ class FunctionCall:
     async def _result(self, args: Args, context: ToolContext | None) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self._call(args, context)
+        # A synchronous function may return an awaitable, which belongs to the event loop.
         result = await self.in_thread(partial(self._call, args, context))
         return await result if inspect.isawaitable(result) else result
 
@@ -270,24 +275,24 @@ class FunctionCall:
 
 
 class PlainCall:
-    """A function that is not async, or wants no context, as the async one of ``(args, context)`` that a tool has."""
+    """A function as an async function of ``(args, context)``, whatever its own form."""
 
     def __init__(self, function: Callable[..., Any], takes_context: bool) -> None:
         self.function = function
         self.takes_context = takes_context
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
-        call = (
-            partial(self.function, args, context)
-            if self.takes_context
-            else partial(self.function, args)
-        )
+        given = (args, context) if self.takes_context else (args,)
+        call = partial(self.function, *given)
         result = call() if is_async(self.function) else await in_pool(call)
         return await result if inspect.isawaitable(result) else result
 
 
 def as_call(function: Any) -> Callable[..., Any]:
-    """Return ``execute`` or ``preview`` as an async function of ``(args, context)``; other shapes are a SchemaError."""
+    """Return ``execute`` or ``preview`` as an async function of ``(args, context)``.
+
+    Raise SchemaError for a function with other parameters.
+    """
     if isinstance(function, FunctionCall | PlainCall):
         return function
     refuse_generator(function)
@@ -295,17 +300,18 @@ def as_call(function: Any) -> Callable[..., Any]:
         raise SchemaError(f"must be a function of (args, context), not {function!r}")
     taken = positional_count(function)
     if taken is None:
-        raise SchemaError("must take (args, context), or (args)")
+        raise SchemaError("must take (args, context) or (args)")
     return function if taken == 2 and is_async(function) else PlainCall(function, taken == 2)
 
 
 def refuse_generator(function: Any) -> None:
+    """Raise SchemaError for a generator function."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise SchemaError("must not yield, since a tool has one result; return a list")
+        raise SchemaError("must not yield, because a tool has one result; return a list")
 
 
 def is_async(function: Any) -> bool:
-    """Return True for an async function, and for an object that is called as one."""
+    """Return True for an async function, or an object whose ``__call__`` is one."""
     while isinstance(function, partial):
         function = function.func
     if inspect.iscoroutinefunction(function):

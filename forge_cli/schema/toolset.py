@@ -1,4 +1,4 @@
-"""A toolset: tools that belong together, with a section of their own in the worker file and a life of one session."""
+"""Toolsets: related tools with a section in the worker file and one instance per session."""
 
 from __future__ import annotations
 
@@ -35,31 +35,30 @@ if TYPE_CHECKING:
 
 
 class ApprovalConfig(Config):
-    """Consent for the tools of one toolset: for those without a verdict of their own, and to tighten those verdicts."""
+    """Consent for the tools of one toolset."""
 
     default: Approval | None = None
-    """For tools that say nothing themselves."""
+    """The approval of tools without their own verdict."""
     tools: dict[str, Approval] = Field(default_factory=dict)
-    """By the tool's name; it can tighten a tool's own verdict, never loosen it."""
+    """Approvals by tool name; they can tighten a tool's own verdict, never loosen it."""
 
 
 class ToolsetConfig(Config):
-    """The section of a toolset in the worker file; a toolset with settings of its own derives from this."""
+    """The section of a toolset in the worker file; toolsets with settings derive from it."""
 
     approval: ApprovalConfig = Field(default_factory=ApprovalConfig.empty)
     """Consent for the tools of this toolset."""
     tools: list[str] | None = None
-    """Only these tools of the toolset are offered."""
+    """The only tools of the toolset that are offered."""
     prefix: str | None = None
-    """Put before the names of its tools."""
+    """A prefix for the names of its tools."""
 
     @field_validator("tools")
     @classmethod
     def _listed_once(cls, tools: list[str] | None) -> list[str] | None:
-        if twice := next(
-            (name for index, name in enumerate(tools or ()) if name in (tools or ())[:index]), None
-        ):
-            raise ValueError(f"'{twice}' is listed twice; keep one")
+        for index, name in enumerate(tools or ()):
+            if name in (tools or ())[:index]:
+                raise ValueError(f"'{name}' is listed twice; keep one")
         return tools
 
 
@@ -68,7 +67,7 @@ T = TypeVar("T")
 
 
 def _without_registering(plugin: Any, name: str) -> Sequence[type[Toolset]]:
-    """Return the toolsets of a plugin that no host knows."""
+    """Return the toolsets of a plugin when there is no plugin host."""
     offered: Sequence[type[Toolset]] = plugin.forge_toolsets()
     return offered
 
@@ -81,33 +80,33 @@ def _no_session() -> SessionRequests:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolsetEnv:
-    """The facts that a toolset may know of the worker it serves."""
+    """What a toolset may know about its worker."""
 
     worker: str
     worker_dir: Path
     workspace: Path
     home: Path
     open_sandbox: Callable[[], SandboxView]
-    """Gives ``sandbox``; its modules are loaded at the first use."""
+    """Returns ``sandbox``; its modules are loaded at the first use."""
     open_processes: Callable[[], Processes]
-    """Gives ``processes``; its modules are loaded at the first use."""
+    """Returns ``processes``; its modules are loaded at the first use."""
     notify: Notify
     policy: Any = None
-    """The user's policy for this toolset in every worker, read by its ``Policy``; None where nothing is said."""
+    """The user's policy for this toolset, parsed by its ``Policy``; None without one."""
     register: Callable[[object, str], Sequence[type[Toolset]]] = _without_registering
-    """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
+    """Registers a local module under a name like a plugin, and returns its toolsets."""
     parent: Any = None
-    """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
+    """The same toolset of the nearest parent worker with it; what it blocks stays blocked."""
     open_session: Callable[[], SessionRequests] = _no_session
-    """Gives ``session``."""
+    """Returns ``session``."""
     toolset: str = ""
-    """The name of the toolset that has this."""
+    """The name of the toolset that gets this."""
     check_code: Callable[[Any], None] | None = None
-    """Refuses code beside the worker, as it was read, that is not what the worker's lock says; None without a lock."""
+    """Refuses local code that does not match the worker's lock; None without a lock."""
 
     @property
     def sandbox(self) -> SandboxView:
-        """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
+        """The sandbox outside of calls; access that asks is refused. See ``context.sandbox``."""
         return self.open_sandbox()
 
     @property
@@ -117,24 +116,24 @@ class ToolsetEnv:
 
     @property
     def session(self) -> SessionRequests:
-        """For what a server of the toolset asks of the model, or of the person."""
+        """The session, for requests of the toolset's server to the model or the person."""
         return self.open_session()
 
     @property
     def data(self) -> Path:
-        """A folder of the toolset's own, which only the user can read; it is made when it is first asked for."""
+        """A private folder of the toolset, created at the first use."""
         folder = self.home / "data" / re.sub(r"[^\w.-]|^\.", "_", self.toolset or "unnamed")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
 
 class ToolsetPlaces(Struct, frozen=True):
-    """The places where a toolset is going to work."""
+    """The folders of a toolset."""
 
     worker_dir: Path
     workspace: Path
     home: Path
-    """forge's own."""
+    """The home of forge."""
 
 
 ConfigT = TypeVar("ConfigT", bound=ToolsetConfig, default=Any)
@@ -143,33 +142,34 @@ ConfigT = TypeVar("ConfigT", bound=ToolsetConfig, default=Any)
 class Toolset(Generic[ConfigT]):
     """Tools that share settings, a connection or state; a subclass marks its tools with ``@tool``.
 
-    One instance serves one session; ``async with`` owns its connections and processes (enter them into ``self.stack``).
-    ``class Notes(Toolset[NotesConfig])`` has the section of the worker file as ``self.config``, read by that class.
+    One instance serves one session. ``async with`` manages its connections and processes: enter
+    them in ``self.stack``. ``class Notes(Toolset[NotesConfig])`` gets its section of the worker
+    file as ``self.config``, parsed by that class.
     """
 
     name: ClassVar[str]
     """The name of the toolset in a worker file, and of its entry point."""
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
-    """The class that reads its section; ``Toolset[NotesConfig]`` sets it."""
+    """The class that parses its section; ``Toolset[NotesConfig]`` sets it."""
     Policy: ClassVar[type[PolicyConfig] | None] = None
-    """The class of what the user may say under ``policy.NAME`` in config.yaml; it arrives as ``env.policy``."""
+    """The class that parses ``policy.NAME`` in the user's config.yaml; see ``env.policy``."""
     dynamic: ClassVar[bool] = False
-    """True where the tools are known only from outside and may change between turns."""
+    """True if the tools come from elsewhere and may change between turns."""
     replaces: ClassVar[bool] = False
-    """True where its tools may take the place of another toolset's tool of the same name, with a warning."""
+    """True if its tools may replace tools of other toolsets with the same name, with a warning."""
     repeatable: ClassVar[bool] = False
-    """True where the worker file may give a list of sections, each opened by itself."""
+    """True if the worker file may contain a list of sections, each opened separately."""
     picks: ClassVar[bool] = False
-    """True where the toolset reads ``tools:`` itself, because the names there are not those of tools."""
+    """True if the toolset reads ``tools:`` itself, because its names are not those of tools."""
     needs_zone: ClassVar[bool] = False
-    """True where its tools are of no use without a zone: where none can be, the worker does not start."""
+    """True if the worker cannot start without a zone, because the tools need one."""
     thread: ClassVar[Literal["pool", "own"]] = "pool"
-    """``own``: its tools that are not async run one after the other in one thread, for libraries bound to a thread."""
+    """``own``: synchronous tools share one thread, for libraries that are bound to a thread."""
     imports: ClassVar[bool] = False
-    """True where its section names code to import, which is not forge's even if the toolset is."""
+    """True if its section names code to import, which is third-party code."""
 
     own_sandbox: SandboxView | None = None
-    """The one that a program made it with; the worker's, too."""
+    """The sandbox that a program passed to it; the worker uses it as well."""
     env: ToolsetEnv
 
     config: ConfigT
@@ -188,7 +188,7 @@ class Toolset(Generic[ConfigT]):
     def __init__(
         self, config: ConfigT | Mapping[str, Any] | None = None, env: ToolsetEnv | None = None
     ) -> None:
-        """A program gives settings as in the worker file, or none; ``env`` comes when the toolset is opened."""
+        """Create a toolset with settings as in the worker file; ``env`` is set when it opens."""
         read: Any = config
         if config is None or isinstance(config, Mapping):
             read = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
@@ -198,24 +198,22 @@ class Toolset(Generic[ConfigT]):
 
     @property
     def _title(self) -> str:
-        """Its name; one in a module beside the worker may have none."""
+        """The name of the toolset; a local one may have none."""
         return getattr(self, "name", type(self).__name__)
 
     def for_session(self, env: ToolsetEnv) -> Self:
-        """A copy of what a program made, for one session."""
+        """Return a copy for one session of a toolset that a program created."""
         mine = copy(self)
-        for name in [
-            name
-            for name in vars(mine)
-            if isinstance(getattr(type(mine), name, None), cached_property)
-        ]:
-            del vars(mine)[name]
+        # Cached properties belong to a session: connections, and the stack that closes them.
+        for name in list(vars(mine)):
+            if isinstance(getattr(type(mine), name, None), cached_property):
+                del vars(mine)[name]
         mine.env = replace(env, toolset=self._title)
         return mine
 
     @cached_property
     def stack(self) -> AsyncExitStack:
-        """Closes what is entered into it when the session ends."""
+        """Closes everything that is entered in it when the session ends."""
         return AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -230,7 +228,7 @@ class Toolset(Generic[ConfigT]):
         await self.stack.__aexit__(kind, error, trace)
 
     async def tools(self) -> Sequence[Tool]:
-        """Asked before every turn; by default the methods marked with ``@tool``."""
+        """Return the tools, before every turn; by default the methods marked with ``@tool``."""
         return self._marked
 
     @cached_property
@@ -251,7 +249,7 @@ class Toolset(Generic[ConfigT]):
         return thread
 
     async def in_thread(self, function: Callable[..., T], /, *args: Any, **more: Any) -> T:
-        """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
+        """Call a function where synchronous tools run: in the toolset's own thread, if any."""
         if self.thread == "own":
             return await self._thread.run(function, *args, **more)
         from forge_cli.core.bounds import run_in_thread
@@ -259,7 +257,10 @@ class Toolset(Generic[ConfigT]):
         return await run_in_thread(function, *args, **more)
 
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-        """The methods that ``@tool`` gave by name, as methods; a tool is not one that is meant."""
+        """Yield the methods that ``@tool`` named, as methods.
+
+        A tool of the toolset does not count, because an approval may have the same name.
+        """
         for key in BY_NAME:
             name = getattr(method, OPTIONS).get(key)
             if not isinstance(name, str):
@@ -273,98 +274,104 @@ class Toolset(Generic[ConfigT]):
 
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:
-        """Zones that the toolset brings along for the file tools; ``home`` is forge's own."""
+        """Return zones that the toolset adds for the file tools; ``home`` is forge's own."""
         return ()
 
     @classmethod
     def zones_for(cls, config: Any, places: ToolsetPlaces) -> Sequence[Zone]:
-        """The same where the zones depend on the toolset's section, read by ``Config``, or on where it works."""
+        """Return zones that depend on the parsed section or on the folders of the toolset."""
         return cls.zones(places.home)
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterable[Path]:
-        """Files that decide what the toolset does, existing or not: writing one always asks; ``*`` is any name.
+        """Return files that determine what the toolset does; writing one always asks.
 
-        ``config`` is the toolset's section, read by ``Config``; ``folder`` is that of the worker file.
+        The files need not exist, and ``*`` matches any name. ``config`` is the section, parsed by
+        ``Config``; ``folder`` is the folder of the worker file.
         """
         return ()
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        """The needs of the toolset on this machine besides the worker's files: by name, each with its version.
+        """Return what the toolset needs on this machine, by name and version, besides the worker.
 
-        Where items of a batch run on another machine, that must have the same. ``config`` is as for ``own_files``.
+        A machine that runs items of a batch must have the same. ``config`` is as for ``own_files``.
         """
         return {}
 
     @classmethod
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
-        """The parts that it will use besides its own code, for a lock: found without starting or importing any."""
+        """Return parts for a lock besides the toolset's code, without starting or importing any."""
         return ()
 
     async def parts(self) -> Iterable[LockEntry]:
-        """The parts that a lock names of it besides its tools, once it is open."""
+        """Return parts for a lock that are known once the toolset is open, besides its tools."""
         return ()
 
     async def prompts(self) -> Sequence[PromptSpec]:
-        """Messages that a person can send by a slash command."""
+        """Return messages that a person can send with a slash command."""
         return ()
 
     async def get_prompt(self, name: str, args: Mapping[str, str]) -> Any:
-        """The message of one of its ``prompts``, of any kind that a tool returns; a ToolError says what is wrong."""
+        """Return the message of one of its ``prompts``, as any value that a tool may return.
+
+        Raise ToolError for invalid arguments.
+        """
         raise ToolError(f"there is no prompt '{name}'")
 
     async def complete_prompt(self, name: str, argument: str, text: str) -> Sequence[str]:
-        """Values for an argument of a prompt that go on from what was typed."""
+        """Return completions of ``text`` for an argument of a prompt."""
         return ()
 
     async def resources(self) -> Sequence[ResourceSpec]:
-        """Data that the clients of a served worker can read, without a call."""
+        """Return data that clients of a served worker can read without a call."""
         return ()
 
     async def read_resource(self, uri: str, args: Mapping[str, str]) -> Any:
-        """The content of one of its ``resources``, of any kind that a tool returns; ``args`` fill its template."""
+        """Return the content of one of its ``resources``; ``args`` are its template values."""
         raise ToolError(f"there is no resource '{uri}'")
 
     async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
-        """Do what a person says with a command of the toolset's name, such as ``/mcp``; the result, in lines."""
+        """Handle a command with the toolset's name, such as ``/mcp``; return lines of text."""
         raise ToolError(f"the toolset {self._title} has no command")
 
     def rule_kept(self, rule: GrantRule) -> None:
-        """Use a rule of this toolset from now on: the person has just kept it, or its refusal, in their config.
+        """Apply a rule that the person has just kept, or refused, in their config.
 
-        ``rule.says`` is the value that ``rule.at``, a place in the toolset's section of ``policy``, has there.
+        ``rule.at`` is a place in the toolset's section of ``policy``, ``rule.says`` the value
+        there.
         """
 
     def instructions(self) -> str | None:
-        """A paragraph for the system prompt, where the tools need one."""
+        """Return a paragraph for the system prompt, if the tools need one."""
         return None
 
 
 async def settled(given: Any) -> Any:
-    """The value of what a function of a toolset gives, async or not."""
+    """Return the result of a toolset's function, whether async or not."""
     return await given if isawaitable(given) else given
 
 
 async def tools_of(toolset: Toolset) -> list[Tool]:
-    """The list that ``tools()`` gives, async or not; a SchemaError where it is not a list of tools."""
+    """Return the tools of a toolset; raise SchemaError if ``tools()`` returns anything else."""
     found = await settled(toolset.tools())
     tools = list(found) if isinstance(found, Iterable) else [found]
     if wrong := [tool for tool in tools if not isinstance(tool, Tool)]:
         raise SchemaError(
-            f"tools() of '{type(toolset).__name__}' gave {wrong[0]!r}, which is not a Tool"
+            f"tools() of '{type(toolset).__name__}' returned {wrong[0]!r}, which is not a Tool"
         )
     return tools
 
 
 def is_toolset(cls: Any) -> bool:
+    """Return True for a subclass of ``Toolset``."""
     return isinstance(cls, type) and issubclass(cls, Toolset)
 
 
 def _tool_methods(cls: type[Toolset]) -> list[str]:
-    """The names of the marked methods, in the order in which they are written, base classes first.
+    """Return the names of the marked methods in the order of their definition, base classes first.
 
-    A subclass that overrides one without a mark, or by None, does not have it.
+    A subclass removes a tool if it overrides the method without a mark, or with None.
     """
     names: dict[str, None] = {}
     for base in reversed(cls.__mro__):

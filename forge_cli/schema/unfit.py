@@ -1,4 +1,4 @@
-"""Python code that could be a tool, and the reasons why other code cannot be one, in words for its author."""
+"""Reasons why Python code cannot be a tool, for its author."""
 
 from __future__ import annotations
 
@@ -18,47 +18,43 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 def reason(function: Any, error: SchemaError) -> str:
-    """The reason why a function cannot be a tool."""
+    """Return why a function cannot be a tool."""
     if function.__name__ == "<lambda>":
         return "it is a lambda, which has no name and no type hints; define it with def"
     return str(error)
 
 
 def check_schema(function: Any, schema: Any) -> None:
-    """Refuse a schema beside a function that is none, or with which no call could fit the function."""
+    """Raise SchemaError for an invalid schema, or one whose args would not fit the function."""
     if not isinstance(schema, dict) and not is_model(schema):
-        raise SchemaError(
-            f"its schema must be a pydantic model or a JSON Schema dict, not {type(schema).__name__}"
-        )
-    fields = as_mapping(
-        schema.get("properties") if isinstance(schema, dict) else schema.model_fields
-    )
+        kind = type(schema).__name__
+        raise SchemaError(f"its schema must be a pydantic model or a JSON Schema dict, not {kind}")
+    if isinstance(schema, dict):
+        fields = as_mapping(schema.get("properties"))
+        is_open = bool(OPEN & schema.keys())
+    else:
+        fields = as_mapping(schema.model_fields)
+        is_open = schema.model_config.get("extra") == "allow"
     context = context_parameter(function)
-    parameters = inspect.signature(
-        function, follow_wrapped=False
-    ).parameters  # those of a wrapper itself
+    # The parameters of a decorator's wrapper: it is what forge calls.
+    parameters = inspect.signature(function, follow_wrapped=False).parameters
     taken = [each for each in parameters.values() if each.name != context]
     named = {each.name: each for each in taken if each.kind in _BY_NAME}
-    known = f"it takes: {', '.join(named) or 'nothing'}"
-    for field in fields if all(each.kind is not each.VAR_KEYWORD for each in taken) else ():
-        if field not in named:
-            raise SchemaError(
-                f"its schema has '{field}', which {function.__name__} does not take; {known}"
-            )
-    is_open = (
-        OPEN & schema.keys()
-        if isinstance(schema, dict)
-        else schema.model_config.get("extra") == "allow"
-    )
+    if not any(each.kind is each.VAR_KEYWORD for each in taken):
+        for field in fields:
+            if field not in named:
+                known = f"it takes: {', '.join(named) or 'nothing'}"
+                raise SchemaError(
+                    f"its schema has '{field}', which {function.__name__} does not take; {known}"
+                )
     for name, each in named.items():
         if name not in fields and each.default is each.empty and not is_open:
-            raise SchemaError(
-                f"its schema lacks '{name}', which {function.__name__} needs; add it, or give it a default"
-            )
+            problem = f"its schema lacks '{name}', which {function.__name__} needs"
+            raise SchemaError(f"{problem}; add it, or give it a default")
 
 
 def offerable_names(module: ModuleType) -> list[str]:
-    """Those of functions and toolsets of its own, and of Tool objects."""
+    """Return the names of a module's own functions and toolsets, and of its Tool objects."""
     return sorted(
         name
         for name, thing in vars(module).items()

@@ -80,7 +80,7 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         ("steps: []", "plan.yaml:1:1: plan_name: this key is required"),
         (
             "plan_name: a\nplanName: b",
-            "plan.yaml:2:1: 'plan_name' is given twice, as snake_case and as camelCase; keep one",
+            "plan.yaml:2:1: 'plan_name' is given in snake_case and camelCase; keep one",
         ),
         ("plan_name: a\nstep: []", "plan.yaml:2:1: unknown key 'step'; did you mean 'steps'?"),
         (

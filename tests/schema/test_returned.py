@@ -131,7 +131,7 @@ async def test_another_result_is_an_error_with_its_place(
 ) -> None:
     with pytest.raises(ToolError) as error:
         await Tool.from_function(function(annotation, value)).execute({}, None)
-    assert str(error.value).startswith("give was called, and its result is not the ")
+    assert str(error.value).startswith("give was called, but its result is not the declared ")
     assert str(error.value).endswith(problem)
 
 
@@ -154,6 +154,4 @@ def test_the_model_and_the_person_read_which_tool_promised_what(project: Project
     project.write("worker.yaml", f"name: w\ntoolsets:\n  {section}\n")
     seen = project.run(calls(call("total", city="Bern")), "{result}")
     assert seen.statuses == ["error"]
-    assert (
-        "total was called, and its result is not the int that it promises" in seen.result.response
-    )
+    assert "total was called, but its result is not the declared int" in seen.result.response

@@ -97,7 +97,7 @@ OTHER_NAMES: list[tuple[dict[str, Any], str, Any]] = [
 MODES = "must be 'llm', 'manual' or 'both', not"
 WORDS = "must be True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict or a function of args, not"
 OBJECT = "must be 'llm', 'manual' or 'both', or an object with mode, label and category, not"
-EFFECTS = "must be a list of effects, of which there are: read, write, execute, network; not"
+EFFECTS = "must be a list of effects (read, write, execute, network), not"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"manual": "always"}, f"manual {MODES} 'always'"),
     ({"manual": {"mode": "always"}}, f"manual mode {MODES} 'always'"),
@@ -113,16 +113,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"timeout": "soon"}, "timeout must be a number of seconds, not 'soon'"),
     ({"timeout": "5s"}, "timeout must be a number of seconds, not '5s'"),
     ({"timeout": [5]}, "timeout must be a number of seconds, not [5]"),
-    ({"timeout": 0}, "timeout must be more than 0 seconds, and an end, not 0"),
-    ({"timeout": -1}, "timeout must be more than 0 seconds, and an end, not -1"),
-    ({"timeout": "inf"}, "timeout must be more than 0 seconds, and an end, not 'inf'"),
-    ({"timeout": float("nan")}, "timeout must be more than 0 seconds, and an end, not nan"),
+    ({"timeout": 0}, "timeout must be a finite number of seconds above 0, not 0"),
+    ({"timeout": -1}, "timeout must be a finite number of seconds above 0, not -1"),
+    ({"timeout": "inf"}, "timeout must be a finite number of seconds above 0, not 'inf'"),
+    ({"timeout": float("nan")}, "timeout must be a finite number of seconds above 0, not nan"),
     ({"needs_approval": "maybe"}, f"needs_approval {WORDS} 'maybe'"),
     ({"needs_approval": 1}, f"needs_approval {WORDS} 1"),
     ({"needs_approval": []}, f"needs_approval {WORDS} []"),
-    ({"needs_approval": lambda: True}, "needs_approval must take (args), or (args, context)"),
+    ({"needs_approval": lambda: True}, "needs_approval must take (args) or (args, context)"),
     ({"preview": "text"}, "preview must be a function of (args, context), not 'text'"),
-    ({"touches": "path"}, "touches must be a function of args that gives a PathUse for each path"),
+    (
+        {"touches": "path"},
+        "touches must be a function of args that returns a PathUse for each path",
+    ),
 ]
 REFUSED_OF_OTHER_NAMES: list[tuple[dict[str, Any], str]] = [
     ({"manual_execution": ["manual"]}, f"manual {OBJECT} ['manual']"),
@@ -140,7 +143,7 @@ ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
     ({"description": None}, "description must be text, not None"),
     ({"execute": "run"}, "execute must be a function of (args, context), not 'run'"),
     ({"execute": None}, "execute must be a function of (args, context), not None"),
-    ({"execute": lambda: 1}, "execute must take (args, context), or (args)"),
+    ({"execute": lambda: 1}, "execute must take (args, context) or (args)"),
 ]
 
 

@@ -454,7 +454,7 @@ MODULE = (
         (
             "from math import hypot as f\nf_schema = {'type': 'object', 'properties': {}}\n",
             ["f"],
-            "WORKER:5:13: tools.py: 'f' cannot be a tool: it does not say what it takes; call it in a function of your",
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its signature cannot be read; wrap it in a function of your",
         ),
         (
             "def f(a, b=1): ...\nf_schema = {'type': 'object', 'properties': {}}\n",
@@ -464,19 +464,19 @@ MODULE = (
         (
             "def f(n: int = 3):\n    yield n\n",
             ["f"],
-            "WORKER:5:13: tools.py: 'f' cannot be a tool: f must not yield, since a tool has one result; return a list",
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: f must not yield, because a tool has one result; return a list",
         ),
         (
             "from forge_cli import Toolset, tool\n"
             "class Kit(Toolset):\n    @tool\n    async def f(self):\n        yield 1\n",
             ["Kit"],
-            "WORKER:5:13: tools.py: f must not yield, since a tool has one result; return a list",
+            "WORKER:5:13: tools.py: f must not yield, because a tool has one result; return a list",
         ),
         (
             "from forge_cli import Tool\nasync def run(args, context):\n    yield 1\n"
             "f = Tool(name='f', description='', input_schema={'type': 'object'}, execute=run)\n",
             ["f"],
-            "TOOLS:4:1: cannot be imported: SchemaError: f: execute must not yield, since a tool has one result; "
+            "TOOLS:4:1: cannot be imported: SchemaError: f: execute must not yield, because a tool has one result; "
             "return a list",
         ),
         (
@@ -522,7 +522,7 @@ MODULE = (
         (
             "from forge_cli import Toolset\n\nclass Own(Toolset):\n    async def tools(self): return [7]\n",
             ["Own"],
-            "WORKER:5:13: tools.py: tools() of 'Own' gave 7, which is not a Tool",
+            "WORKER:5:13: tools.py: tools() of 'Own' returned 7, which is not a Tool",
         ),
         (
             "from forge_cli import Toolset\n\nclass Own(Toolset):\n    def tools(self): return ['f']\n",
@@ -533,19 +533,19 @@ MODULE = (
             "from forge_cli import Toolset\n\nclass Own(Toolset):\n    async def __aenter__(self): pass\n"
             "    async def tools(self): return None\n",
             ["Own"],
-            "WORKER:5:13: tools.py: tools() of 'Own' gave None, which is not a Tool",
+            "WORKER:5:13: tools.py: tools() of 'Own' returned None, which is not a Tool",
         ),
         (
             "from forge_cli import Toolset\n\nclass Own(Toolset):\n    def zones(self): return []\n",
             ["Own"],
-            "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones, which takes a section of its own; "
-            "give it one, by 'plugins' of the worker or a package",
+            "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones; "
+            "give it a section, by 'plugins' of the worker or a package",
         ),
         (
             "from forge_cli import Toolset\n\n"
             "class Own(Toolset):\n    @classmethod\n    def zones(cls, home): return []\n",
             ["Own"],
-            "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones, which takes a section of its own",
+            "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones",
         ),
         (
             "def f() -> int: return 1\n",

@@ -325,7 +325,7 @@ class Needy(sums.Toolset):
         ),
         (
             "package: broken, import: Needy",
-            "4:31: toolsets.external: broken: 'Needy' is a toolset that needs settings (url), and has none here",
+            "4:31: toolsets.external: broken: 'Needy' is a toolset that requires settings (url), but it has no section here",
         ),
         ("package: sums", "4:5: toolsets.external.import: this key is required"),
         ("import: add", "4:5: toolsets.external.package: this key is required"),

@@ -1,1 +1,1 @@
-"""JSON Schema: what it admits, how args are checked against it, and the schemas of functions and models."""
+"""JSON Schema: fields, validation of args, and the schemas of functions and models."""

@@ -1,4 +1,4 @@
-"""JSON Schema in bounded time: patterns in an engine of linear time, and so many steps at most."""
+"""JSON Schema checks in bounded time: linear regular expressions and a limit of steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEPS_LEFT: ContextVar[list[int] | None] = ContextVar("steps_left", default=Non
 
 @contextmanager
 def steps_limited(most: int) -> Iterator[None]:
-    """Raise TooManySteps where a check within applies more keywords of a schema than that."""
+    """Raise TooManySteps if checks inside apply more than ``most`` keywords."""
     token = _STEPS_LEFT.set([most])
     try:
         yield
@@ -34,7 +34,7 @@ def steps_limited(most: int) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def bounded_class(kind: type[Validator]) -> type[Validator]:
-    """The same validator, whose steps are counted and whose patterns are found in linear time where they can be."""
+    """Return a validator class that counts its steps and uses linear regular expressions."""
     import jsonschema
 
     known: dict[str, Keyword] = {
@@ -44,12 +44,14 @@ def bounded_class(kind: type[Validator]) -> type[Validator]:
         "additionalProperties": _additional_properties,
     }
     counted = {name: _counted(check) for name, check in known.items()}
+    # Untyped on purpose: the stubs of the library do not know this signature.
     extend: Any = jsonschema.validators.extend
     bounded: type[Validator] = extend(kind, counted)
     return bounded
 
 
 def _counted(check: Keyword) -> Keyword:
+    # A context variable, because the library creates inner validators without our arguments.
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         left = _STEPS_LEFT.get()
         if left is not None:
@@ -63,9 +65,11 @@ def _counted(check: Keyword) -> Keyword:
 
 @lru_cache(maxsize=_PATTERNS_KEPT)
 def linear_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """A search for a pattern in linear time; None for one with lookaround, references back, or huge repetitions."""
+    """Return a search in linear time; None for lookaround, backreferences or huge repetitions."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+    # pydantic has Rust's engine, whose time is linear; Python's can take years on a hostile
+    # pattern.
     try:
         engine = SchemaValidator(
             core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
@@ -76,7 +80,10 @@ def linear_matcher(pattern: str) -> Callable[[str], bool] | None:
 
 
 def is_found(pattern: str, text: str) -> bool:
-    """Return True if a pattern is found in a text; one that is not linear is an author's own."""
+    """Return True if a text contains a pattern.
+
+    Patterns without a linear form come only from an author's own schema.
+    """
     if matcher := linear_matcher(pattern):
         return matcher(text)
     return re.search(pattern, text) is not None
@@ -109,6 +116,8 @@ def _additional_properties(
         return
     named = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
+    # The library has its own loop for this keyword, with Python's engine; the sentences are its
+    # own.
     others = [
         name
         for name in instance
@@ -131,21 +140,24 @@ def _additional_properties(
 
 
 def unbounded_problem(schema: JsonObject) -> str | None:
-    """Why a schema from elsewhere cannot be checked in bounded time; None where it can."""
+    """Return why a third-party schema cannot be checked in bounded time; None if it can."""
     for part in _objects(schema):
         pattern = part.get("pattern")
         found = [pattern] if isinstance(pattern, str) else []
         by_pattern = part.get("patternProperties")
         found += list(by_pattern) if isinstance(by_pattern, dict) else []
         if odd := next((each for each in found if linear_matcher(each) is None), None):
-            return f"the pattern {odd!r} looks around, refers back or repeats too much to be checked in linear time"
+            return (
+                f"the pattern {odd!r} uses lookaround, backreferences or large repetitions, "
+                "so it cannot be checked in linear time"
+            )
         if found and "unevaluatedProperties" in part:
-            return "patterns and unevaluatedProperties together are not taken"
+            return "patterns together with unevaluatedProperties are not supported"
     return None
 
 
 def _objects(value: Any) -> Iterator[JsonObject]:
-    """Every object in a value: a reference may lead to each of them."""
+    """Yield each object inside a value, since a reference may point to any of them."""
     if isinstance(value, dict):
         yield value
     for inner in inner_values(value):
@@ -153,12 +165,14 @@ def _objects(value: Any) -> Iterator[JsonObject]:
 
 
 def without_dialects(value: Any) -> Any:
-    """A copy of a schema without ``$schema``, which would have a part of it checked by the library's own validator."""
-    if isinstance(value, dict):
-        kept = (
-            (name, each)
-            for name, each in value.items()
-            if name != "$schema" or not isinstance(each, str)
-        )
-        return {name: without_dialects(each) for name, each in kept}
-    return [without_dialects(each) for each in value] if isinstance(value, list) else value
+    """Return a copy of a schema without ``$schema``, which would select an unbounded validator."""
+    if isinstance(value, list):
+        return [without_dialects(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept: JsonObject = {}
+    for name, each in value.items():
+        # A property may have this name as well; its value is a schema then.
+        if name != "$schema" or not isinstance(each, str):
+            kept[name] = without_dialects(each)
+    return kept

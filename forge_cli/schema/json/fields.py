@@ -1,4 +1,4 @@
-"""The fields of a JSON Schema: what each of them admits, and strings read as the declared type."""
+"""Fields of a JSON Schema: their admitted values, and strings converted to declared types."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _KINDS = frozenset({*_TYPES.values(), "object"})
 
 
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
-    """The schema and every schema inside it; what merely looks like one (a default, a property's name) is left out."""
+    """Yield the schema and all schemas inside it, but not defaults that look like one."""
     yield schema
     for keyword, value in schema.items():
         inner: list[Any] = []
@@ -63,7 +63,7 @@ def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 
 def lookup(ref: str, root: JsonObject) -> Any:
-    """The target of a local ``$ref``, or None where it points at nothing in this schema."""
+    """Return the target of a local ``$ref``; None if it does not exist in this schema."""
     if not ref.startswith("#"):
         return None
     if ref[1:2] not in ("", "/"):
@@ -72,6 +72,7 @@ def lookup(ref: str, root: JsonObject) -> Any:
         )
     node: Any = root
     for step in ref.split("/")[1:]:
+        # The order matters: '~01' is an escaped '~1', not a slash.
         step = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and step in node:
             node = node[step]
@@ -83,9 +84,10 @@ def lookup(ref: str, root: JsonObject) -> Any:
 
 
 def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) -> list[JsonObject]:
-    """The schemas of which a value has to fit one: references followed, ``anyOf`` and ``oneOf`` spread out.
+    """Return the schemas of which a value must fit one, with references and unions expanded.
 
-    ``seen`` holds the references followed so far: each is spread out once, so that recursive schemas end.
+    ``seen`` contains the references expanded so far; each is expanded once, so that recursive
+    schemas end.
     """
     seen = set() if seen is None else seen
     if not isinstance(schema, dict):
@@ -98,6 +100,7 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
         return alternatives({**as_mapping(lookup(ref, root)), **rest}, root, seen)
     for keyword in ("anyOf", "oneOf", "allOf"):
         options = rest.get(keyword)
+        # An allOf of one schema is how pydantic attaches a default to a reference.
         if isinstance(options, list) and (keyword != "allOf" or len(options) == 1):
             del rest[keyword]
             spread: list[JsonObject] = []
@@ -109,7 +112,7 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
 
 
 def default_in(declared: Any, root: JsonObject) -> tuple[Any, ...]:
-    """The default of a field, of its own schema or of the one that it refers to; nothing where neither has one."""
+    """Return the default of a field or of its referenced schema, in a tuple; empty without one."""
     own = as_mapping(declared)
     if "default" in own:
         return (own["default"],)
@@ -120,12 +123,12 @@ def default_in(declared: Any, root: JsonObject) -> tuple[Any, ...]:
 
 
 def as_mapping(value: Any) -> JsonObject:
-    """The value, or nothing where it is not a mapping."""
+    """Return a mapping as it is, and an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def choices(branch: JsonObject) -> list[Any] | None:
-    """The values of an ``enum`` or a ``const``; None where the schema does not list its values."""
+    """Return the values of an ``enum`` or ``const``; None if the schema does not list values."""
     if "const" in branch:
         return [branch["const"]]
     listed = branch.get("enum")
@@ -133,27 +136,31 @@ def choices(branch: JsonObject) -> list[Any] | None:
 
 
 def json_type(value: Any) -> str:
+    """Return the JSON type of a Python value."""
+    # bool comes before int in the table, because True is an int in Python.
     return next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "object")
 
 
 def kinds(branch: JsonObject) -> frozenset[str]:
-    """The JSON types that one alternative admits."""
+    """Return the JSON types that one alternative admits."""
     if (listed := choices(branch)) is not None:
         return frozenset(json_type(value) for value in listed)
     declared = branch.get("type", _KINDS)
     named = frozenset({declared} if isinstance(declared, str) else declared)
+    # JSON has one type of numbers, so every number admits integers.
     return named | {"integer"} if "number" in named else named
 
 
 def _admits(branch: JsonObject, value: Any) -> bool:
     kind = json_type(value)
     if (listed := choices(branch)) is not None:
+        # The types are compared first, because True == 1 in Python.
         return any(json_type(choice) == kind and choice == value for choice in listed)
     return kind in kinds(branch)
 
 
 def member(branch: JsonObject, step: str | int) -> Any:
-    """The schema of a property or of an item; an empty one where nothing is said about it."""
+    """Return the schema of a property or item; an empty one if nothing is declared."""
     if isinstance(step, int):
         leading = branch.get("prefixItems", [])
         return leading[step] if step < len(leading) else branch.get("items", {})
@@ -164,10 +171,10 @@ def member(branch: JsonObject, step: str | int) -> Any:
 
 
 def coerce(args: Mapping[str, Any], schema: JsonObject) -> JsonObject:
-    """The args with strings read as their declared type, where that is unambiguous and a string would not fit.
+    """Convert strings to their declared types if that is unambiguous and the string does not fit.
 
-    ``"10"`` is 10 for an integer; ``"007"``, ``"t"`` and ``""`` are not JSON and stay as they are, for the validation
-    to refuse. What is not a string is never changed.
+    ``"10"`` becomes 10 for an integer; ``"007"``, ``"t"`` and ``""`` are not JSON and remain for
+    the validation to refuse. Values other than strings never change.
     """
     coerced: JsonObject = _coerced(dict(args), schema, schema)
     return coerced
@@ -197,6 +204,7 @@ def _from_text(text: str, schema: Any, root: JsonObject) -> Any:
     if any(_admits(branch, text) for branch in branches):
         return text
     value = _literal(text)
+    # For a nullable string, "null" is meant as text.
     if value is None and any("string" in kinds(branch) for branch in branches):
         return text
     if any(_admits(branch, value) for branch in branches):
@@ -211,5 +219,6 @@ def _literal(text: str) -> Any:
         return text
     if isinstance(value, dict | list):
         return value
+    # Python's json accepts blanks around a value, and NaN, neither of which is meant here.
     exact = text == text.strip() and not isinstance(value, str)
     return value if exact and not (isinstance(value, float) and not math.isfinite(value)) else text

@@ -1,9 +1,8 @@
-"""Calls by hand: the form that a person fills in, a field for each that a schema declares, and options as args."""
+"""Calls by hand: forms for people, and command-line options as args."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -14,11 +13,14 @@ from forge_cli.schema.json.fields import alternatives, as_mapping, choices, coer
 
 FieldType = Literal["text", "number", "boolean", "select", "json"]
 YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
-"""Words that a person may type for a boolean."""
+"""The words that a person may type for a boolean."""
 
 
 class FormField(Struct, frozen=True):
-    """One field of the form that a person fills in to call a tool by hand; ``default`` counts with ``has_default``."""
+    """A field of the form with which a person calls a tool.
+
+    ``default`` is valid only if ``has_default`` is True.
+    """
 
     name: str
     type: FieldType
@@ -29,16 +31,13 @@ class FormField(Struct, frozen=True):
     options: tuple[Any, ...] = ()
 
     def problems(self, error: InvalidInput) -> list[str]:
-        """Problems of the args that this field has."""
-        return [
-            each
-            for each in error.problems
-            if each.startswith(tuple(f"{self.name}{mark}" for mark in ":.["))
-        ]
+        """Return the problems of this field."""
+        starts = (f"{self.name}:", f"{self.name}.", f"{self.name}[")
+        return [problem for problem in error.problems if problem.startswith(starts)]
 
 
 def derive_fields(schema_or_tool: Any) -> list[FormField]:
-    """The form of a JSON Schema, of a pydantic model, or of anything whose ``input_schema`` is one of these."""
+    """Return the form of a JSON Schema, a pydantic model, or an object with an ``input_schema``."""
     schema = _schema_of(schema_or_tool)
     required = schema.get("required", [])
     return [
@@ -57,28 +56,39 @@ def _schema_of(source: Any) -> JsonObject:
     for attribute in ("json_schema", "input_schema"):
         if (inner := getattr(source, attribute, None)) is not None:
             return _schema_of(inner)
+    kind = type(source).__name__
     raise SchemaError(
-        f"no form can be derived from the type {type(source).__name__}; give a schema, a model or a tool"
+        f"no form can be derived from the type {kind}; pass a schema, a model or a tool"
     )
 
 
 def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -> FormField:
     branches = [branch for branch in alternatives(declared, root) if kinds(branch) != {"null"}]
-    own = as_mapping(declared)
-    merged = {**(branches[0] if len(branches) == 1 else {}), **own}
-    listed = [choices(branch) for branch in branches]
-    options = tuple(
-        value for value in chain.from_iterable(filter(None, listed)) if value is not None
-    )
-    selectable = bool(options) and None not in listed
+    merged = as_mapping(declared)
+    if len(branches) == 1:
+        merged = {**branches[0], **merged}
+    options: list[Any] = []
+    is_selectable = True
+    for branch in branches:
+        listed = choices(branch)
+        # With an alternative that lists no values, other values are possible as well.
+        if listed is None:
+            is_selectable = False
+        else:
+            options += [value for value in listed if value is not None]
+    field_type = _field_type(branches)
+    if not options or not is_selectable:
+        options = []
+    else:
+        field_type = "select"
     return FormField(
         name=name,
-        type="select" if selectable else _field_type(branches),
+        type=field_type,
         required=required and "default" not in merged,
         default=merged.get("default"),
         has_default="default" in merged,
         description=merged.get("description"),
-        options=options if selectable else (),
+        options=tuple(options),
     )
 
 
@@ -95,35 +105,40 @@ OptionValue = str | bool | list[str]
 
 
 def boolean_options(schema: JsonObject) -> frozenset[str]:
-    """The names of a tool's boolean arguments."""
+    """Return the names of a tool's boolean arguments."""
     return frozenset(
         name for name, admitted in _admitted(schema).items() if admitted == {"boolean"}
     )
 
 
 def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
-    """Options as the args of a tool: names may use dashes for underscores, and one value is enough for a list."""
+    """Convert options to the args of a tool.
+
+    Names may use dashes for underscores, and a single value is enough for a list.
+    """
     admitted = _admitted(schema)
     found: JsonObject = {}
     for option, value in options.items():
-        name = option if option in admitted else option.replace("-", "_")
-        name = name if name in admitted else option
-        is_item = (
-            "array" in admitted.get(name, ())
+        name = option.replace("-", "_")
+        if option in admitted or name not in admitted:
+            name = option
+        kinds_of_value = admitted.get(name, frozenset())
+        if (
+            "array" in kinds_of_value
+            and "string" not in kinds_of_value
             and isinstance(value, str)
             and not value.startswith("[")
-        )
-        is_item = is_item and "string" not in admitted[name]
-        found[name] = (
-            [value]
-            if is_item and isinstance(coerce({name: value}, schema)[name], str | None)
-            else value
-        )
+            # A value that is valid as it is, such as "5" for a number or a list, is no single item.
+            and isinstance(coerce({name: value}, schema)[name], str | None)
+        ):
+            found[name] = [value]
+        else:
+            found[name] = value
     return found
 
 
 def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
-    """The JSON types that each argument may have; null is left out, since people do not type it."""
+    """Return the JSON types of each argument, without null, which people do not type."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     return {
         name: frozenset().union(*map(kinds, alternatives(declared, schema))) - {"null"}

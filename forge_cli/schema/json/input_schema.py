@@ -1,4 +1,4 @@
-"""A tool's input: one schema that the model sees, that validates what comes back, and that says what was wrong."""
+"""The input of a tool: its schema for the model, and the validation of args."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
-_STEPS = 20_000
-_STEPS_A_VALUE = 100
-"""Keywords of a schema that are applied to an input, at most, and how many more for each value in it."""
+_MAX_STEPS = 20_000
+_MAX_STEPS_PER_VALUE = 100
+"""The most keywords that are applied to an input, plus those for each value in it."""
 OPEN = frozenset(
     {*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"}
 )
 
 
 class InputSchema:
-    """The input of a tool: the JSON Schema shown to the model, and the validation derived from the same thing."""
+    """The JSON Schema that the model sees, and the validation of args against the same source."""
 
     def __init__(self, json_schema: JsonObject, model: type[BaseModel] | None = None) -> None:
         self.json_schema = json_schema
@@ -44,7 +44,7 @@ class InputSchema:
 
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
-        """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
+        """Create the input of a tool; raise SchemaError with the first problem of the schema."""
         if is_model(schema):
             emitted = model_schema(schema)
             for problem in _shape_problems(emitted):
@@ -55,7 +55,10 @@ class InputSchema:
         return cls(_closed(plain_json(schema, 2 * NESTING)))
 
     def validate(self, args: Any) -> JsonObject:
-        """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
+        """Return plain args with coerced strings and defaults, in the order of the schema.
+
+        Raise InvalidInput if they do not fit, whatever goes wrong in the validation.
+        """
         try:
             if not isinstance(args, Mapping):
                 from forge_cli.schema.json.problems import shown
@@ -72,20 +75,21 @@ class InputSchema:
             raise
         except TooManySteps as error:
             raise InvalidInput(
-                f"the input cannot be checked: the schema of the tool is at fault, as {error}"
+                f"the input cannot be checked: in the schema of the tool, {error}"
             ) from None
         except RecursionError as error:
-            problem = "the schema of the tool is at fault, as its references never end"
-            raise InvalidInput(f"the input cannot be checked: {problem}") from error
+            raise InvalidInput(
+                "the input cannot be checked: references in the schema of the tool never end"
+            ) from error
         except Exception as error:  # third-party code: the validators of a model
             raise InvalidInput(f"the input cannot be checked ({type(error).__name__})") from error
 
     def probe(self) -> None:
-        """Check an empty input and the defaults; a SchemaError where the schema itself takes too long."""
+        """Raise SchemaError if even a check of an empty input and the defaults takes too long."""
         try:
             from forge_cli.schema.json.bounded import steps_limited
 
-            with steps_limited(_STEPS):
+            with steps_limited(_MAX_STEPS):
                 self._validator.is_valid({})
                 self._find_defaults()
         except TooManySteps as error:
@@ -94,12 +98,13 @@ class InputSchema:
     def _by_schema(self, args: JsonObject) -> JsonObject:
         from forge_cli.schema.json.bounded import steps_limited
 
-        with steps_limited(_STEPS + _STEPS_A_VALUE * _count(args)):
+        with steps_limited(_MAX_STEPS + _MAX_STEPS_PER_VALUE * _count(args)):
             self._add_required(args, self._validator)
             return self._checked(args)
 
     def _add_required(self, value: Any, judge: Validator) -> None:
-        """Add the defaults of required fields that are missing, at any depth, where they are what the field admits."""
+        """Add valid defaults of missing required fields at any depth."""
+        # A list, because the defaults change the value while the validator would still walk it.
         for error in [each for each in judge.iter_errors(value) if each.validator == "required"]:
             holder = cast(JsonObject, error.instance)
             needed = cast(list[str], error.validator_value)
@@ -109,6 +114,7 @@ class InputSchema:
                 for stated in () if name in holder else default_in(declared, self.json_schema):
                     default = deepcopy(stated)
                     inner = self._validator.evolve(schema=declared)
+                    # The default itself may lack required fields that have defaults.
                     self._add_required(default, inner)
                     if inner.is_valid(default):
                         holder[name] = default
@@ -116,6 +122,7 @@ class InputSchema:
     def _checked(self, args: JsonObject) -> JsonObject:
         from forge_cli.schema.json.problems import schema_problems
 
+        # One wrong field can cause several errors; a message reports a few fields at most.
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
         problems: list[str] = []
         for error in errors:
@@ -125,7 +132,7 @@ class InputSchema:
         return self._fill(args)
 
     def _fill(self, args: JsonObject) -> JsonObject:
-        """Valid args with defaults, in the order of the schema."""
+        """Return valid args with defaults, in the order of the schema."""
         filled = {**deepcopy(self._defaults), **args}
         return {
             name: filled[name]
@@ -144,7 +151,7 @@ class InputSchema:
         return self._find_defaults()
 
     def _find_defaults(self) -> JsonObject:
-        """Return the defaults that fit their own schema: ``null`` for a string is left out, as if it was not stated."""
+        """Return the defaults that fit their own schema, unlike ``null`` for a string."""
         named: JsonObject = {}
         for name, declared in self.json_schema["properties"].items():
             for stated in default_in(declared, self.json_schema):
@@ -156,37 +163,32 @@ class InputSchema:
 
 
 def lint(schema: object) -> list[str]:
-    """Problems that would make a provider reject the tool; an empty list for a sound schema."""
+    """Return problems for which a provider would reject the tool; empty for a sound schema."""
     if not isinstance(schema, dict):
-        return [
-            f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"
-        ]
+        kind = type(schema).__name__
+        return [f"the schema must be a JSON Schema object or a pydantic model, not {kind}"]
     try:
         plain = plain_json(schema, 2 * NESTING)
     except ValueError as error:
         return [f"the schema cannot be used: {error}"]
-    from forge_cli.schema.json.validation import reference_problems
+    from forge_cli.schema.json.problems import problem_at
+    from forge_cli.schema.json.validation import metaschema_problem, reference_problems
 
     problems = [*_shape_problems(plain), *reference_problems(plain)]
-    from forge_cli.schema.json.validation import metaschema_problem
-
     if problems or not (problem := metaschema_problem(plain)):
         return problems
-    from forge_cli.schema.json.problems import problem_at
-
-    return [
-        problem_at(problem.loc, problem.sentence)
-        if problem.json_path
-        else f"the schema {problem.sentence}"
-    ]
+    if not problem.json_path:
+        return [f"the schema {problem.sentence}"]
+    return [problem_at(problem.loc, problem.sentence)]
 
 
 def _shape_problems(schema: JsonObject) -> Iterator[str]:
     if schema.get("type") != "object":
-        yield 'the top level must say "type": "object"'
+        yield 'the top level must have "type": "object"'
     for keyword in _COMBINED:
         if keyword in schema:
-            yield f'"{keyword}" at the top level is refused by providers; describe the fields under "properties"'
+            remedy = 'describe the fields under "properties"'
+            yield f'"{keyword}" at the top level is refused by providers; {remedy}'
     properties = schema.get("properties", {})
     if not isinstance(properties, dict):
         yield '"properties" must be a mapping from names to schemas'
@@ -201,7 +203,7 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
 
 
 def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
-    """Turn validated plain args into the values that the function takes: a Path, a datetime, a nested model."""
+    """Convert validated plain args to the types of the function, such as Path or a nested model."""
     try:
         return keyword_args(read_strict(model, args))
     except ValidationError as error:
@@ -212,15 +214,14 @@ def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
 
 def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
     known = schema["properties"]
-    extra = (
-        [name for name in args if name not in known]
-        if schema["additionalProperties"] is False
-        else []
-    )
+    extra: list[str] = []
+    if schema["additionalProperties"] is False:
+        extra = [name for name in args if name not in known]
     given = {name: value for name, value in args.items() if name not in extra}
     problems: list[str] = []
     try:
         instance = read_strict(model, given)
+        # Only models inside the model drop unknown fields silently; they are described in $defs.
         if "$defs" in schema:
             from forge_cli.schema.json.model_problems import dropped_fields
 
@@ -239,10 +240,11 @@ def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> J
 
 
 def _count(value: Any) -> int:
-    """How many values there are in one."""
+    """Return the number of values inside a value, including itself."""
     return 1 + sum(map(_count, inner_values(value)))
 
 
 def _closed(schema: JsonObject) -> JsonObject:
+    # A model that invents a field should hear about it, unless the schema allows other fields.
     closing = {} if OPEN & schema.keys() else {"additionalProperties": False}
     return {"properties": {}, **schema, **closing}

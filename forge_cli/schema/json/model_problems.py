@@ -1,4 +1,4 @@
-"""Problems that pydantic finds in the input of a tool, in words."""
+"""Problems that pydantic finds in a tool's input, as sentences."""
 
 from __future__ import annotations
 
@@ -56,22 +56,27 @@ _PYDANTIC_TYPES = frozenset(
 
 
 def model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
-    """The findings of pydantic, in our words."""
+    """Return the problems that pydantic found, in forge's words."""
     found: dict[Loc, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         found.setdefault(_path_in(args, detail), []).append(detail)
-    inner: set[Loc] = set()
+    # Errors of a union come with those inside of its alternatives, which are more specific.
+    outer: set[Loc] = set()
     for path in found:
-        inner.update(path[:length] for length in range(len(path)))
-    return [
-        _model_problem(path, details, schema)
-        for path, details in found.items()
-        if path not in inner or not all(detail["type"] in _PYDANTIC_TYPES for detail in details)
-    ]
+        outer.update(path[:length] for length in range(len(path)))
+    problems: list[str] = []
+    for path, details in found.items():
+        is_of_type = all(detail["type"] in _PYDANTIC_TYPES for detail in details)
+        if path not in outer or not is_of_type:
+            problems.append(_model_problem(path, details, schema))
+    return problems
 
 
 def _path_in(data: Any, detail: ErrorDetails) -> Loc:
-    """The place of the error in the args: pydantic's own location also names the alternatives of a union."""
+    """Return the place of the error in the args.
+
+    pydantic's location also contains the alternatives of unions, which are not in the args.
+    """
     path: list[str | int] = []
     for step in detail["loc"]:
         within: dict[Any, Any] = {}
@@ -97,6 +102,7 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
         for branch in around:
             known += branch.get("properties", {})
         return unknown_field(path, known)
+    # With several errors at one place, no alternative fits, so all of them are described.
     if len(details) > 1 or kind in _PYDANTIC_TYPES:
         expected = expectation(declared_at(path, schema), schema)
         if expected:
@@ -109,10 +115,11 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
 
 
 def dropped_fields(value: Any, given: Any, schema: JsonObject, path: Loc = ()) -> Iterator[str]:
-    """Unknown fields of models at any depth, which pydantic leaves out: a value tells which model of a union it is."""
+    """Yield problems of unknown fields that nested models dropped silently."""
     parts: dict[Any, Any] = given if isinstance(given, dict) else {}
     fields: dict[Any, Any] = {}
     if isinstance(value, BaseModel) and not value.__pydantic_root_model__:
+        # The instance shows which model of a union was chosen, and so which fields it knows.
         fields = {
             input_name(name, info): getattr(value, name)
             for name, info in type(value).model_fields.items()
@@ -140,7 +147,7 @@ def dropped_fields(value: Any, given: Any, schema: JsonObject, path: Loc = ()) -
 
 
 def _other_names(model: type[BaseModel]) -> Iterator[str]:
-    """Names under which fields may come besides that of the schema: other aliases, and those of args written before."""
+    """Yield other accepted names of fields: further aliases, and those of recorded args."""
     for info in model.model_fields.values():
         alias = info.validation_alias
         for choice in alias.choices if isinstance(alias, AliasChoices) else [alias]:

@@ -1,4 +1,4 @@
-"""Problems of the input of a tool, in words: one sentence for each wrong field, with its place."""
+"""Problems of a tool's input as sentences, each with the place of the invalid field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError as JsonSchemaError
 
 _PLACE = 200
-"""Characters of the place of a problem."""
+"""The most characters of a place."""
 _NOUNS = {
     "array": "a list",
     "boolean": "true or false",
@@ -39,7 +39,7 @@ _LIMITS = {
     "minItems": "of at least {} items",
     "maxItems": "of at most {} items",
 }
-_LISTED = 10
+_MAX_LISTED = 10
 _SCHEMA_KEYWORDS = frozenset(
     {
         "type",
@@ -57,34 +57,36 @@ _SCHEMA_KEYWORDS = frozenset(
 
 
 def expectation(schema: Any, root: JsonObject) -> str:
-    """The value that is expected, in words: ``an integer >= 0 or null``; empty where the schema does not say."""
+    """Describe the expected value, such as ``an integer >= 0 or null``; empty if unknown."""
     described = [_describe(branch) for branch in alternatives(schema, root)]
     return " or ".join(dict.fromkeys(described)) if all(described) else ""
 
 
 def _describe(branch: JsonObject) -> str:
     if (listed := choices(branch)) is not None:
-        more = ", ..." if len(listed) > _LISTED else ""
-        return (
-            ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more
-        )
+        few = ", ".join(map(shown, listed[:_MAX_LISTED]))
+        if len(listed) == 1:
+            return few
+        return f"one of {few}, ..." if len(listed) > _MAX_LISTED else f"one of {few}"
     declared = branch.get("type", [])
-    nouns = [
-        _NOUNS.get(name, name) for name in ([declared] if isinstance(declared, str) else declared)
-    ]
-    stated = {text: branch[keyword] for keyword, text in _LIMITS.items() if keyword in branch}
-    limits = [
-        (text.removesuffix("s") if limit == 1 else text).format(limit)
-        for text, limit in stated.items()
-    ]
-    if not nouns or (limits and nouns == ["null"]):
-        return " or ".join(nouns)
-    named = f" ({branch['format']})" if "format" in branch and "string" in declared else ""
-    return " or ".join(nouns) + named + (f" {' and '.join(limits)}" if limits else "")
+    if isinstance(declared, str):
+        declared = [declared]
+    nouns = " or ".join(_NOUNS.get(name, name) for name in declared)
+    limits: list[str] = []
+    for keyword, text in _LIMITS.items():
+        if keyword in branch:
+            limit = branch[keyword]
+            # "at least 1 character", but "at least 2 characters"
+            limits.append((text.removesuffix("s") if limit == 1 else text).format(limit))
+    if not nouns or declared == ["null"]:
+        return nouns
+    if "format" in branch and "string" in declared:
+        nouns += f" ({branch['format']})"
+    return f"{nouns} {' and '.join(limits)}" if limits else nouns
 
 
 def shown(value: Any) -> str:
-    """A value as an error sentence names it: short, and with control characters escaped."""
+    """Return a value as messages show it: short, and with control characters escaped."""
     match value:
         case None | bool():
             return json.dumps(value)
@@ -99,7 +101,7 @@ def shown(value: Any) -> str:
 
 
 def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
-    """The findings of the library, in our words."""
+    """Return the problems that the library found, in forge's words."""
     error = best_error(error)
     path = tuple(error.absolute_path)
     keyword = error.validator
@@ -114,6 +116,7 @@ def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
         patterns = schema.get("patternProperties", {})
         extra = [name for name in value if name not in known and not _is_named(name, patterns)]
         return [unknown_field((*path, name), known) for name in extra]
+    # For other keywords, or a value that fits several alternatives, the type is not the problem.
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
     expected = "" if unsaid else expectation(schema, root)
     if expected:
@@ -122,6 +125,7 @@ def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
 
 
 def declared_at(path: Loc, schema: JsonObject) -> Any:
+    """Return the schema that is declared for a place in the args."""
     declared: Any = schema
     for step in path:
         said = [member(branch, step) for branch in alternatives(declared, schema)]
@@ -130,6 +134,7 @@ def declared_at(path: Loc, schema: JsonObject) -> Any:
 
 
 def missing_field(path: Loc, schema: JsonObject) -> str:
+    """Return the problem of a missing required field, with its expected value."""
     expected = expectation(declared_at(path, schema), schema)
     return f"missing field '{_place(path)}'" + (f" ({expected})" if expected else "")
 
@@ -141,6 +146,7 @@ def _is_named(name: str, patterns: Iterable[str]) -> bool:
 
 
 def unknown_field(path: Loc, known: Collection[str]) -> str:
+    """Return the problem of an unknown field, with the nearest known name."""
     remedy = did_you_mean(
         str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else ""
     )
@@ -148,6 +154,7 @@ def unknown_field(path: Loc, known: Collection[str]) -> str:
 
 
 def problem_at(path: Loc, text: str) -> str:
+    """Return a problem with its place in front."""
     return f"{_place(path)}: {text}" if path else text
 
 

@@ -1,4 +1,4 @@
-"""From Python to JSON Schema, and args back: what a signature, a docstring or a pydantic model says."""
+"""From Python to JSON Schema and back: signatures, docstrings and pydantic models."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _NUMPY_SECTION = r"(Other )?Parameters\s*"
 class SignatureModel(BaseModel):
     """The base of models made from signatures.
 
-    Their fields are called arg0, arg1 ... and carry the parameter's name as alias, so that a parameter may be called
-    ``schema``, ``json``, ``model_config`` or ``_x``.
+    Fields are named arg0, arg1 ... and have the parameter's name as alias, so that a parameter may
+    be named ``schema``, ``json``, ``model_config`` or ``_x``, which pydantic reserves.
     """
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
@@ -65,17 +65,20 @@ def signature_model(
     texts: Mapping[str, str] = MappingProxyType({}),
     defaults: Mapping[str, Hashable] = MappingProxyType({}),
 ) -> type[BaseModel]:
-    """The pydantic model of a function's parameters: hints, ``Annotated`` fields, defaults, docstring descriptions.
+    """Return a pydantic model of a function's parameters, from hints, defaults and docstring.
 
-    ``skip`` names the parameters that the caller fills in itself, such as ``self`` and ``context``; ``texts`` describe
-    those that ``Field`` does not, and ``defaults`` are in the place of the function's own.
-    A function has the same model in every session.
+    ``skip`` contains parameters that the caller passes itself, such as ``self`` and ``context``.
+    ``texts`` describe parameters without a description in ``Field``; ``defaults`` replace those of
+    the function.
     """
+    # Bound methods are new objects at each access; their function is the same in every session.
     plain = getattr(function, "__func__", function)
     known = _models.setdefault(plain, {}) if isinstance(plain, FunctionType) else {}
     key = (
         plain is function,
-        *(tuple(each.items()) for each in (dict.fromkeys(skip), texts, defaults)),
+        frozenset(skip),
+        tuple(texts.items()),
+        tuple(defaults.items()),
     )
     if key not in known:
         known[key] = _signature_model(function, skip, texts, defaults)
@@ -92,15 +95,12 @@ def _signature_model(
     defaults: Mapping[str, Hashable],
 ) -> type[BaseModel]:
     try:
-        parameters = [
-            each
-            for each in inspect.signature(function).parameters.values()
-            if each.name not in skip
-        ]
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise SchemaError(
             f"{_name(function)}: its signature cannot be read; wrap it in a function of your own"
         ) from None
+    parameters = [each for each in signature.parameters.values() if each.name not in skip]
     documented = {**(_documented_parameters(function) if parameters else {}), **texts}
     fields: dict[str, Any] = {}
     seen: dict[str, str] = {}
@@ -139,29 +139,31 @@ def _field(
     function: Callable[..., Any], parameter: inspect.Parameter, text: str | None
 ) -> tuple[str, Any]:
     hint = _hint(function, parameter)
-    stated = () if parameter.default is parameter.empty else (parameter.default,)
+    has_default = parameter.default is not parameter.empty
     try:
-        info = (
-            FieldInfo.from_annotated_attribute(hint, *stated)
-            if stated
-            else FieldInfo.from_annotation(hint)
-        )
+        if has_default:
+            info = FieldInfo.from_annotated_attribute(hint, parameter.default)
+        else:
+            info = FieldInfo.from_annotation(hint)
     except PydanticUserError as error:
         raise SchemaError(
             f"{_name(function)}: parameter '{parameter.name}': {first_line(error)}"
         ) from None
+    # `x: int = None` is common, although the hint does not admit the default.
     if info.default is None:
         hint = _or_none(hint)
-    alias = (
-        info.validation_alias
-        if isinstance(info.validation_alias, str)
-        else info.alias or parameter.name
-    )
-    description = info.description or text
+    alias = info.validation_alias
+    if not isinstance(alias, str):
+        alias = info.alias or parameter.name
     ours = Field(
-        alias=alias, validation_alias=alias, serialization_alias=alias, description=description
+        alias=alias,
+        validation_alias=alias,
+        serialization_alias=alias,
+        description=info.description or text,
     )
-    return alias, (Annotated[hint, ours], *stated) if stated else Annotated[hint, ours]
+    if has_default:
+        return alias, (Annotated[hint, ours], parameter.default)
+    return alias, Annotated[hint, ours]
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
@@ -190,12 +192,14 @@ def _or_none(hint: Any) -> Any:
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
         return Annotated[_or_none(inner), *metadata]
-    return hint if hint is Any else Optional[hint]  # noqa: UP045 - a hint may be a ForwardRef, which has no "|"
+    if hint is Any:
+        return hint
+    return Optional[hint]  # noqa: UP045 - a hint may be a ForwardRef, which has no "|"
 
 
 def _documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
     text = inspect.getdoc(_underlying(function)) or ""
-    if "\n" not in text:
+    if "\n" not in text:  # a single line describes no parameters, so the parser is not loaded
         return {}
     import docstring_parser
 
@@ -212,7 +216,7 @@ def _documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def describe(function: Callable[..., Any]) -> str:
-    """The docstring without its section of parameters, which the schema has already."""
+    """Return the docstring without its section of parameters, which the schema has already."""
     lines = (inspect.getdoc(_underlying(function)) or "").splitlines()
     kept: list[str] = []
     within: str | None = None
@@ -231,11 +235,13 @@ def describe(function: Callable[..., Any]) -> str:
 
 
 def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
+    """Return True for a class of pydantic models."""
     return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 def input_name(field: str, info: FieldInfo) -> str:
     """Return the name under which a field is given."""
+    # Only a plain name can be a key in JSON Schema; a path into the input cannot.
     alias = info.validation_alias
     if isinstance(alias, AliasChoices):
         alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
@@ -243,11 +249,14 @@ def input_name(field: str, info: FieldInfo) -> str:
 
 
 def first_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
     return own_text(error).splitlines()[0]
 
 
 class Describing(GenerateJsonSchema):
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
+    """Generates schemas in which sets have a stable order."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as in the base
 
     def encode_default(self, dft: Any) -> Any:
         encoded = super().encode_default(dft)
@@ -258,7 +267,7 @@ _schemas: WeakKeyDictionary[type[BaseModel], JsonObject] = WeakKeyDictionary()
 
 
 def model_schema(model: type[BaseModel]) -> JsonObject:
-    """The JSON Schema of a model: an object at the top, closed unless the model allows extras, no generated titles."""
+    """Return the JSON Schema of a model: an object, closed unless it allows extras."""
     if model not in _schemas:
         _schemas[model] = _described_by_pydantic(model)
     return _schemas[model]
@@ -267,7 +276,8 @@ def model_schema(model: type[BaseModel]) -> JsonObject:
 def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
     if model.__pydantic_root_model__:
         raise SchemaError(
-            f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"
+            f"{model.__name__}: a RootModel has no named fields; "
+            "use a BaseModel with one field per argument"
         )
     try:
         generated = model.model_json_schema(by_alias=True, schema_generator=Describing)
@@ -275,9 +285,11 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
         raise SchemaError(undescribable(model, error)) from None
     for schema in subschemas(generated):
         schema.pop("title", None)
+        # The default of a masked field is a secret, and one that is not JSON cannot be sent.
         if schema.get("writeOnly") or not _is_json(schema.get("default")):
             schema.pop("default", None)
     top = generated
+    # A recursive model is only a reference at the top, which providers refuse.
     if "$ref" in generated:
         top = {
             **generated["$defs"][generated["$ref"].rpartition("/")[2]],
@@ -288,7 +300,7 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
 
 
 def undescribable(model: type[BaseModel], error: Exception) -> str:
-    """The first field of a model that has no JSON Schema, and the remedy."""
+    """Return the first field of a model without a JSON Schema, and the remedy."""
     names = model.parameter_names if issubclass(model, SignatureModel) else {}
     for field, info in model.model_fields.items():
         try:
@@ -296,10 +308,11 @@ def undescribable(model: type[BaseModel], error: Exception) -> str:
         except (PydanticUserError, PydanticUndefinedAnnotation) as problem:
             place = f"{model.__name__}: '{names.get(field, field)}' ({own_text(info.annotation)})"
             if problem.code == "typed-dict-version":
-                return f"{place} has a TypedDict of typing; before Python 3.12, import it from typing_extensions"
-            remedy = "use a type that JSON can carry" + (
-                f", or define {model.__name__}_schema" if names else ""
-            )
+                remedy = "before Python 3.12, import it from typing_extensions"
+                return f"{place} has a TypedDict of typing; {remedy}"
+            remedy = "use a type that JSON can carry"
+            if names:
+                remedy += f", or define {model.__name__}_schema"
             return f"{place} has no JSON Schema; {remedy}"
     return f"{model.__name__}: {first_line(error)}"
 
@@ -313,7 +326,7 @@ def _is_json(value: Any) -> bool:
 
 
 def keyword_args(instance: BaseModel) -> dict[str, Any]:
-    """The typed values of a validated model, by the names under which the function takes them."""
+    """Return the typed values of a validated model under the names of the function's parameters."""
     names = instance.parameter_names if isinstance(instance, SignatureModel) else {}
     values = {
         names.get(field, field): getattr(instance, field) for field in type(instance).model_fields
@@ -322,15 +335,15 @@ def keyword_args(instance: BaseModel) -> dict[str, Any]:
 
 
 def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
-    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true."""
+    """Read args as strictly as JSON is: a date may be a string, but 7 is not "7"."""
     return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
 
 
 def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
-    """Plain args that read back as the same instance.
+    """Return plain args from which the same instance can be read again.
 
-    What a dump cannot give back (a masked secret, an infinite default) is taken as it was given, or left to the
-    model's own default.
+    A value that a dump loses, such as a masked secret or an infinite default, stays as it was
+    given, or is left to the default of the model.
     """
     text = instance.model_dump_json(
         by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None
@@ -344,6 +357,7 @@ def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
         if isinstance(written, dict) and key in written:
             is_set = isinstance(getattr(instance, field), set | frozenset)
             values[names[field]] = _in_order(written[key]) if is_set else written[key]
+    # Leaving out one value can change another one, so this repeats until nothing else is lost.
     lost: set[str] = set()
     while True:
         known = {**given, **{name: value for name, value in values.items() if name not in lost}}
@@ -355,7 +369,10 @@ def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
 
 
 def _in_order(items: list[Any]) -> list[Any]:
-    """A set's items in one order for every process: schemas and fingerprints must not change with the hash seed."""
+    """Return a set's items in the same order in every process.
+
+    Otherwise schemas and fingerprints would change with the hash seed.
+    """
     try:
         return sorted(items)
     except TypeError:
@@ -366,15 +383,16 @@ def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> s
     try:
         again = read_strict(type(instance), plain)
     except ValidationError as error:
-        return {
-            str(detail["loc"][0]) for detail in error.errors() if detail["loc"]
-        } & plain.keys() or set(plain)
+        failed = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
+        # An error of the model as a whole names no field: then nothing of the dump is reliable.
+        return failed & plain.keys() or set(plain)
     return {name for field, name in names.items() if not _same(instance, again, field)}
 
 
 def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
     before = getattr(instance, field)
     after = getattr(again, field)
+    # A default is not validated, so it may have another type than the value read back.
     converted_default = (
         field not in instance.model_fields_set
         and type(before) is not type(after)

@@ -1,4 +1,4 @@
-"""JSON Schema as the library ``jsonschema`` checks it: offline, and with each problem as one sentence."""
+"""Validation with the library ``jsonschema``: offline, with one sentence per problem."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 SENTENCE = 200
-"""Characters of a sentence of the library, which repeats the value that it is about."""
+"""The most characters of a message of the library, which repeats the value."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class SchemaProblem(Struct, frozen=True):
-    """A problem of a schema, and its place there; no place where the whole cannot be checked."""
+    """A problem of a schema and its place; an empty place if the schema as a whole is unusable."""
 
     sentence: str
     loc: Loc = ()
@@ -31,7 +31,7 @@ class SchemaProblem(Struct, frozen=True):
 
 
 def validator(schema: JsonObject) -> Validator:
-    """The validator that checks values against a sound schema; it never fetches anything, and its time is bounded."""
+    """Return a validator for a sound schema; it never fetches anything, and its time is bounded."""
     import jsonschema
     import referencing
 
@@ -40,11 +40,12 @@ def validator(schema: JsonObject) -> Validator:
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     plain: JsonObject = without_dialects(schema)
     bounded = bounded_class(kind)
+    # An empty registry, so that no reference is fetched from the network.
     return bounded(plain, registry=referencing.Registry())
 
 
 def metaschema_problem(schema: JsonObject) -> SchemaProblem | None:
-    """Why this is not valid JSON Schema; None where it is."""
+    """Return why a schema is not valid JSON Schema; None if it is valid."""
     import jsonschema
 
     try:
@@ -53,35 +54,34 @@ def metaschema_problem(schema: JsonObject) -> SchemaProblem | None:
     except jsonschema.SchemaError as error:
         sentence = f"not valid JSON Schema: {in_short(error.message)}"
         return SchemaProblem(sentence, tuple(error.absolute_path), error.json_path)
-    except (
-        Exception
-    ) as error:  # third-party code: a pattern that no regular expression engine takes
+    except Exception as error:  # third-party code, for example on an invalid pattern
         return SchemaProblem(f"cannot be checked: {in_short(str(error))}")
     return None
 
 
 def reference_problems(schema: JsonObject) -> Iterator[str]:
-    """References that lead outside, to nothing, or back to themselves."""
+    """Yield problems of references that are remote, missing or circular."""
     for each in subschemas(schema):
         for keyword in _REFERENCES:
             ref = each.get(keyword)
             if not isinstance(ref, str):
                 continue
             if not ref.startswith("#"):
-                yield f"{keyword} {ref!r} is remote and never fetched; copy the definition under $defs"
+                remedy = "copy the definition under $defs"
+                yield f"{keyword} {ref!r} is remote and never fetched; {remedy}"
             elif keyword == "$ref" and lookup(ref, schema) is None:
-                yield f"$ref {ref!r} points at nothing in this schema"
+                yield f"$ref {ref!r} does not exist in this schema"
             elif keyword == "$ref" and not alternatives(each, schema):
-                yield f"$ref {ref!r} only leads back to itself"
+                yield f"$ref {ref!r} is circular"
 
 
 def best_error(error: ValidationError) -> ValidationError:
-    """The error itself; where alternatives were given, that of the alternative which came nearest."""
+    """Return the most specific error: that of the alternative which fits best."""
     from jsonschema.exceptions import best_match
 
     return best_match([error]) or error
 
 
 def in_short(message: str) -> str:
-    """A sentence of the library: it starts with the value and ends with what is wrong with it, so both ends stay."""
+    """Return a shortened message, with the value at its start and the problem at its end."""
     return cut(message, SENTENCE, "middle")

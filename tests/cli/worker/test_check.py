@@ -56,17 +56,17 @@ BAD = {
     "a limit at the top": (
         "name: w\nmax_turns: 3\n",
         2,
-        "'max_turns'; it stands under limits: {max_turns: ...}\n",
+        "'max_turns'; it belongs under limits: {max_turns: ...}\n",
     ),
     "a limit in camelCase": (
         "name: w\nmaxCost: 3\n",
         2,
-        "it stands under limits: {max_cost: ...}\n",
+        "it belongs under limits: {max_cost: ...}\n",
     ),
     "zones at the top": (
         "name: w\nzones: []\n",
         2,
-        "unknown key 'zones'; it stands under sandbox: {zones: ...}\n",
+        "unknown key 'zones'; it belongs under sandbox: {zones: ...}\n",
     ),
     "a list of toolsets": (
         "name: w\ntoolsets: [filesystem, shell]\n",

@@ -342,9 +342,9 @@ def test_every_decision_names_the_zone(worker: Project) -> None:
             "[1 / 0]",
             "put_lines does not say which paths it touches: ZeroDivisionError: division by zero",
         ),
-        ("[args['lines']]", "touches of put_lines gave '/free/a', which is not a PathUse"),
-        ("args['lines']", "touches of put_lines gave '/free/a', which is not a PathUse"),
-        ("None", "touches of put_lines gave None, which is not a PathUse"),
+        ("[args['lines']]", "touches of put_lines returned '/free/a', which is not a PathUse"),
+        ("args['lines']", "touches of put_lines returned '/free/a', which is not a PathUse"),
+        ("None", "touches of put_lines returned None, which is not a PathUse"),
     ],
 )
 def test_a_tool_that_cannot_say_which_paths_it_touches_is_not_called(

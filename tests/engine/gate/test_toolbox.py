@@ -78,8 +78,8 @@ def warnings(seen: Seen) -> list[str]:
     [
         ("raise RuntimeError('gone')", "its tools cannot be listed: RuntimeError: gone"),
         ("raise SystemExit", "its tools cannot be listed: SystemExit"),
-        ("return [7]", "tools() of 'Moody' gave 7, which is not a Tool"),
-        ("return None", "tools() of 'Moody' gave None, which is not a Tool"),
+        ("return [7]", "tools() of 'Moody' returned 7, which is not a Tool"),
+        ("return None", "tools() of 'Moody' returned None, which is not a Tool"),
         (
             "await asyncio.Event().wait()",
             "its tools cannot be listed: tools() did not end within 0.1 seconds",

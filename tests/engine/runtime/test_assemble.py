@@ -210,7 +210,7 @@ def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, 
         ),
         (
             "unsound: {}",
-            'FILE:3:3: toolsets.unsound: the tool \'odd\' is unsound: the top level must say "type": "object"',
+            'FILE:3:3: toolsets.unsound: the tool \'odd\' is unsound: the top level must have "type": "object"',
         ),
         ("twice: {}", "FILE:3:3: toolsets.twice: it offers two tools called 'same'"),
         (
