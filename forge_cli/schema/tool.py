@@ -259,7 +259,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     from the docstring. In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may name a
     method.
 
-    Args:
+    Options:
         name: Replaces the name of the function.
         description: Replaces its docstring as the description for the model.
         needs_approval: The tool's own verdict: True asks, False does not; ``ask``,

@@ -99,15 +99,15 @@ ALLOWED = [
     ),
 ]
 WRONG = [
-    (int, "3", "the int that it promises: must be a valid integer, not '3'"),
-    (str, b"x", "the str that it promises: must be a valid string, not a value of type bytes"),
-    (list[int], [1, "x"], "the list[int] that it promises: [1]: must be a valid integer, not 'x'"),
+    (int, "3", "declared int: must be a valid integer, not '3'"),
+    (str, b"x", "declared str: must be a valid string, not a value of type bytes"),
+    (list[int], [1, "x"], "declared list[int]: [1]: must be a valid integer, not 'x'"),
     (dict[str, int], {"a": "1"}, "a: must be a valid integer, not '1'"),
-    (None, 1, "the NoneType that it promises: must be None, not 1"),
+    (None, 1, "declared NoneType: must be None, not 1"),
     (
         Order,
         {"lines": [{"amount": "x"}]},
-        "the Order that it promises: lines[0].amount: must be a valid integer, not 'x'",
+        "declared Order: lines[0].amount: must be a valid integer, not 'x'",
     ),
     (Order, {}, "lines: is missing"),
     (Point, {"x": 1}, "must be an instance of Point, not an object"),

@@ -527,7 +527,7 @@ MODULE = (
         (
             "from forge_cli import Toolset\n\nclass Own(Toolset):\n    def tools(self): return ['f']\n",
             ["Own"],
-            "WORKER:5:13: tools.py: tools() of 'Own' gave 'f', which is not a Tool",
+            "WORKER:5:13: tools.py: tools() of 'Own' returned 'f', which is not a Tool",
         ),
         (
             "from forge_cli import Toolset\n\nclass Own(Toolset):\n    async def __aenter__(self): pass\n"

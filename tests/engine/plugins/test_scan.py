@@ -327,11 +327,11 @@ def test_rows_are_kept_until_the_plugins_files_change(
         ),
         (
             TOOLSET.format(more="    async def tools(self):\n        return None\n"),
-            "gave None, which is not a Tool",
+            "returned None, which is not a Tool",
         ),
         (
             TOOLSET.format(more="    async def tools(self):\n        return [7]\n"),
-            "gave 7, which is not a Tool",
+            "returned 7, which is not a Tool",
         ),
         (
             TOOLSET.format(
