@@ -1,4 +1,4 @@
-"""Finding a worker that another one names: by a path, or by a name beside it or in ``workers/``."""
+"""Lookup of a worker that another worker names, by path or by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDS = (*SUFFIXES, *(f"/{name}" for name in FOLDER_FILES))
 
 
 def worker_candidates(folder: Path, entry: str) -> list[Path]:
-    """The places of a worker, in this order: a path is itself, a name may be a file or a folder."""
+    """Return the possible files of a worker, in order: a path, or a name of a file or folder."""
     if "/" in entry or Path(entry).suffix in SUFFIXES:
         return [folder / entry]
     found: list[Path] = []
@@ -27,7 +27,7 @@ def worker_candidates(folder: Path, entry: str) -> list[Path]:
 
 
 def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
-    """The worker that an entry of ``allowed:`` names; an error in its file names the place there."""
+    """Return the worker of an entry in ``allowed:``; an error in its file names that entry."""
     looked = worker_candidates(folder, entry)
     found = next((path for path in looked if path.exists()), None)
     if found is None:
@@ -44,29 +44,29 @@ def _looked_for(folder: Path, entry: str, looked: list[Path]) -> str:
     if len(looked) == 1:
         spelled = looked[0].relative_to(folder) if looked[0].is_relative_to(folder) else looked[0]
         return f"looked for {spelled} in {folder}"
-    names = (
-        f"{entry}{', '.join(SUFFIXES)}, {' and '.join(f'{entry}/{name}' for name in FOLDER_FILES)}"
-    )
-    return f"looked for {names} in {folder} and {folder / 'workers'}"
+    files = f"{entry}{', '.join(SUFFIXES)}"
+    inside = " and ".join(f"{entry}/{name}" for name in FOLDER_FILES)
+    return f"looked for {files}, {inside} in {folder} and {folder / 'workers'}"
 
 
 def _known(folder: Path, looked: list[Path]) -> list[str]:
-    """Suggestions for a name: files that could be workers, spelled as the entry is."""
+    """Return names of possible workers, in the spelling of the entry."""
     if len(looked) == 1:
         parent = looked[0].parent
         names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]
         spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
-        return [
-            *names,
-            *(f"{spelled}/{name}" for name in names),
-            *(f"./{name}" for name in names if spelled == "."),
-        ]
+        known = names + [f"{spelled}/{name}" for name in names]
+        if spelled == ".":
+            known += [f"./{name}" for name in names]
+        return known
     entries = list(chain.from_iterable((folder / beside).glob("*") for beside in FOLDERS))
     files = [path.stem for path in entries if path.suffix in SUFFIXES]
     return [*files, *(path.name for path in entries if worker_of_folder(path))]
 
 
 def allowed_by(section: Any) -> list[str]:
-    """The entries of ``allowed:`` in a section that is not checked yet, as far as they make sense."""
+    """Return the valid entries of ``allowed:`` in a section that has not been checked."""
     given = section.get("allowed") if isinstance(section, Mapping) else None
-    return [entry for entry in given if isinstance(entry, str)] if isinstance(given, list) else []
+    if not isinstance(given, list):
+        return []
+    return [entry for entry in given if isinstance(entry, str)]

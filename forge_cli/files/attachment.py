@@ -1,4 +1,4 @@
-"""Attachments: files that go with a task, read whole, their media type taken from their content and not their name."""
+"""Attachments of a task, with their media type determined by content, not by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from forge_cli.core.messages import Attachment
 from forge_cli.files.places import wrong_path
 
 LARGEST = 20 * 1024 * 1024
-NEITHER = "neither a text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
+"""The most bytes of a file."""
+NEITHER = "neither UTF-8 text, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
 _UNKNOWN = "application/octet-stream"
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -21,11 +22,11 @@ _SIGNATURES = {
 
 
 class UnknownKind(UsageError):
-    """No model could be shown the file."""
+    """The file has a type that no model can read."""
 
 
 def read_attachment(path: Path, option: str = "--attach") -> Attachment:
-    """Read a file for an option, which errors name; without one, they begin with the path."""
+    """Read a file; errors name ``option`` and the path."""
     named = f"{option} {path}".strip()
     try:
         if not path.is_file():
@@ -42,6 +43,7 @@ def read_attachment(path: Path, option: str = "--attach") -> Attachment:
 
 
 def media_type(data: bytes) -> str:
+    """Return the media type of a file's content."""
     for signature, kind in _SIGNATURES.items():
         if data.startswith(signature):
             return kind

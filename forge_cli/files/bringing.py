@@ -1,4 +1,4 @@
-"""Everything that a folder brings and that needs trust: what it would do, and the files that it consists of."""
+"""Everything in a folder that needs trust: its effects and its files."""
 
 from __future__ import annotations
 
@@ -24,47 +24,50 @@ from forge_cli.files.settings_files import project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 SKILL = "SKILL.md"
-NAMED = 10
-"""Files that are named one by one."""
+_MAX_NAMED = 10
+"""The most files that are listed by name."""
 T = TypeVar("T")
 
 
 class Brought(Struct, frozen=True):
-    """One thing that a folder brings, with its files as they were read."""
+    """A part of a folder that needs trust, with the content of its files."""
 
     kind: str
     path: Path
     files: Mapping[Path, bytes] = field(default_factory=dict)
     worker: NamedWorker | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Of a worker, in the place of ``files``."""
+    """The hashes of a worker's files, instead of ``files``."""
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     settings: Settings | None = None
     hooks: Sequence[HookConfig] = ()
-    """That run it, or that it has."""
+    """The hooks that it contains, or that run it."""
     instructions: int = 0
-    """Lines that a model would read."""
+    """The number of lines that a model would read."""
 
     @property
     def title(self) -> str:
+        """Its path and kind, for people."""
         if self.kind != "servers":
             return f"{self.path} ({self.kind})"
         code = [os.path.relpath(path, self.path.parent) for path in self.files if path != self.path]
-        more = f" and {len(code) - NAMED} more" if len(code) > NAMED else ""
-        started = f", started from {', '.join(code[:NAMED])}{more}" if code else ""
+        started = f", started from {', '.join(code[:_MAX_NAMED])}" if code else ""
+        if len(code) > _MAX_NAMED:
+            started += f" and {len(code) - _MAX_NAMED} more"
         return f"{self.path} (MCP servers: {', '.join(self.servers) or 'none'}{started})"
 
     def is_trusted(self, store: TrustStore) -> bool:
+        """Return True if the person trusts its current content."""
         if self.worker:
             return store.holds(self.worker)
         return not store.differing(self.files)
 
     def was_trusted(self, store: TrustStore) -> bool:
-        """Did the person agree to something else in this place?"""
+        """Return True if the person trusted other content at this place."""
         return any(store.kept_text(path) is not None for path in self.files)
 
     def trust(self, store: TrustStore) -> None:
-        """Keep that the person agreed to it, as it was read."""
+        """Record that the person trusts it in the state that was read."""
         if self.worker:
             store.add(self.worker, self.digests)
         for path, content in self.files.items():
@@ -72,26 +75,31 @@ class Brought(Struct, frozen=True):
 
 
 def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
-    """Find what lies in a folder, or at one path in it; one that has a mistake is an error if it is ``strict``."""
+    """Return what needs trust in a folder, or at a path in it.
+
+    If ``strict``, an invalid file is an error; otherwise it is left out.
+    """
     folder = place if os.path.isdir(place) else place.parent
     if os.path.isdir(folder) and not os.access(folder, os.X_OK):
-        raise UsageError(f"{folder}: you may not read this folder", hint="check its owner and mode")
+        raise UsageError(f"{folder}: permission denied", hint="check its owner and mode")
     if strict and not os.path.exists(place):
         raise UsageError(
             f"{place}: no such file or folder",
-            hint="check the path; forge trust --list has the others",
+            hint="check the path; forge trust --list shows trusted files",
         )
     found = list(_find(folder, strict)) if os.path.isdir(folder) else []
     settings = next((each for each in found if each.kind == "settings"), None)
-    return [
-        each
-        for each in found
-        if _is_at(settings if each.kind == "hook" and settings else each, place, folder)
-    ]
+    at_place: list[Brought] = []
+    for each in found:
+        # The program of a hook may be anywhere; it comes with the settings that name it.
+        owner = settings if each.kind == "hook" and settings else each
+        if _is_at(owner, place, folder):
+            at_place.append(each)
+    return at_place
 
 
 def _is_at(each: Brought, place: Path, folder: Path) -> bool:
-    """Does it lie there? Guidance comes from the folders around, too; a hook comes with the settings that name it."""
+    """Return True if it is at a place; guidance also comes from parent folders."""
     if each.kind in ("guidance", "servers"):
         return place in (folder, each.path)
     return Path(os.path.abspath(each.path)).is_relative_to(place)
@@ -110,14 +118,12 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
                 "guidance", guidance, {guidance: text}, instructions=len(text.splitlines())
             )
     for skill in _skills(root):
-        files = {
-            path: path.read_bytes()
-            for path in sorted(map(skill.joinpath, files_below(skill)))
-            if path.is_file()
-        }
-        yield Brought(
-            "skill", skill, files, instructions=len(files.get(skill / SKILL, b"").splitlines())
-        )
+        files = {}
+        for path in sorted(map(skill.joinpath, files_below(skill))):
+            if path.is_file():
+                files[path] = path.read_bytes()
+        lines = len(files.get(skill / SKILL, b"").splitlines())
+        yield Brought("skill", skill, files, instructions=lines)
     settings = project_file(root)
     if settings.is_file():
         read = _read(lambda: read_project(settings), strict)
@@ -130,21 +136,17 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
         for _, files in code:
             programs |= files
         for program, text in programs.items():
-            yield Brought(
-                "hook",
-                program,
-                {program: text},
-                hooks=[hook for hook, files in code if program in files],
-            )
+            users = [hook for hook, files in code if program in files]
+            yield Brought("hook", program, {program: text}, hooks=users)
     for worker in named_workers(root, forge_home()):
         if worker.origin is WorkerOrigin.PROJECT:
             yield Brought("worker", worker.path, worker=worker, digests=file_digests(worker))
 
 
-def _read(what: Callable[[], T], strict: bool) -> T | None:
-    """Read something; None for one with a mistake, unless that is an error."""
+def _read(read: Callable[[], T], strict: bool) -> T | None:
+    """Call ``read``; return None for an invalid file unless ``strict``."""
     try:
-        return what()
+        return read()
     except ForgeError:
         if strict:
             raise
@@ -159,14 +161,14 @@ def _skills(folder: Path) -> list[Path]:
 
 
 def _root(folder: Path) -> Path:
-    """The folder whose .forge/workers a path may lie in."""
+    """Return the project of a path inside ``.forge``; for other folders the folder itself."""
     return next(
         (above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder
     )
 
 
 def hash_brought(found: Sequence[Brought], folder: Path) -> str:
-    """The hash of all of it, the same wherever the folder lies."""
+    """Return a hash of everything found that does not depend on the place of the folder."""
     digests: dict[str, str] = {}
     for each in found:
         near = os.path.relpath(each.path, folder)
@@ -177,7 +179,7 @@ def hash_brought(found: Sequence[Brought], folder: Path) -> str:
 
 
 def describe_capabilities(found: Sequence[Brought]) -> str:
-    """The consequences of trusting it, in words."""
+    """Describe the effects of trusting the folder."""
     settings = [each.settings for each in found if each.settings]
     hooks: dict[int, HookConfig] = {}
     servers: list[McpServer] = []
@@ -192,7 +194,7 @@ def describe_capabilities(found: Sequence[Brought]) -> str:
             rules += sum(map(len, (toolset or {}).values()))
     lines = sum(each.instructions for each in found)
     workers = sum(each.worker is not None for each in found)
-    said = [
+    effects = [
         *_hooks(hooks.values()),
         *_counted("start", sum(server.command is not None for server in servers), "server"),
         *_counted("connect to", sum(server.url is not None for server in servers), "server"),
@@ -202,7 +204,7 @@ def describe_capabilities(found: Sequence[Brought]) -> str:
         *(f"use the model {each.model}" for each in settings if each.model),
         "loosen nothing",
     ]
-    return ", ".join(said)
+    return ", ".join(effects)
 
 
 def _hooks(hooks: Collection[HookConfig]) -> Iterator[str]:

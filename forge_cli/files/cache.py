@@ -1,4 +1,4 @@
-"""A cache in a file: each entry is valid until its stamp changes; nothing in it decides anything."""
+"""A cache in a file, whose entries are valid until their stamps change; for speed only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forge_cli.files.replace import replace_file
 
 
 class StampedCache:
-    """A JSON file of entries with stamps; one that cannot be read or written only costs time."""
+    """A JSON file of entries with stamps; errors of reading or writing it are ignored."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -38,19 +38,20 @@ class StampedCache:
                 replace_file(self._file, json.dumps(self._entries), mode=0o600, durable=False)
 
     def find(self, name: str, stamp: str) -> Any:
-        """The value of an entry, if its stamp is still the same; else None."""
+        """Return the value of an entry with this stamp; else None."""
         entry = self._entries.get(name)
-        return (
-            entry.get("value") if isinstance(entry, dict) and entry.get("stamp") == stamp else None
-        )
+        if isinstance(entry, dict) and entry.get("stamp") == stamp:
+            return entry.get("value")
+        return None
 
     def retain(self, names: Iterable[str]) -> None:
-        """Forget all entries but these."""
+        """Remove all entries except these."""
         gone = self._entries.keys() - names
         self._changed = self._changed or bool(gone)
         for name in gone:
             del self._entries[name]
 
     def put(self, name: str, stamp: str, value: Any) -> None:
+        """Store the value of an entry."""
         self._entries[name] = {"stamp": stamp, "value": value}
         self._changed = True

@@ -1,4 +1,4 @@
-"""Copying what a file holds: at once where two files can share it, else by the kernel, else piece by piece."""
+"""Copies of file contents: with shared blocks, else by the kernel, else piece by piece."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 
 _FICLONE = 0x40049409
 _CANNOT = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
-"""Errors by which a kernel or a file system says that it does not know this way, at least not between these two."""
+"""Errors of a kernel or file system that does not support a way to copy, at least not here."""
 _PIECE = 1 << 20
 
 _Way = Callable[[int, int, int, int], int]
-"""Copy from one descriptor to another, at this place, so many bytes at most; gives how many there were."""
+"""Copies at most so many bytes at a place between two descriptors; returns the number copied."""
 
 
 def copy_content(source: int, target: int) -> None:
-    """Give an empty file the content of another, in any file systems; both are descriptors, and holes stay holes."""
+    """Copy the content of a file to an empty file on any file system; holes stay holes."""
     if clone_file(source, target):
         return
     size = os.fstat(source).st_size
@@ -32,7 +32,7 @@ def copy_content(source: int, target: int) -> None:
 
 
 def clone_file(source: int, target: int) -> bool:
-    """Give an empty file the content of another, of any size and at once; False where the two cannot share blocks."""
+    """Copy a whole file at once by sharing blocks; return False if that is impossible."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError:
@@ -41,23 +41,25 @@ def clone_file(source: int, target: int) -> bool:
 
 
 def _written(source: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are not holes, each with its begin and end."""
+    """Yield the begin and end of each part of a file that is not a hole."""
     at = 0
     while at < size:
         try:
             begin = os.lseek(source, at, os.SEEK_DATA)
             end = os.lseek(source, begin, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole behind
+            # ENXIO: there is only a hole up to the end of the file.
+            if error.errno == errno.ENXIO:
                 return
-            begin = at  # its file system does not tell
+            # Other file systems do not know holes.
+            begin = at
             end = size
         yield begin, min(end, size)
         at = end
 
 
 def _copy_piece(ways: list[_Way], source: int, target: int, at: int, size: int) -> int:
-    """Copy some bytes by the first way that works; those that do not are taken out of ``ways``."""
+    """Copy some bytes with the first way that works; remove failing ways from ``ways``."""
     while True:
         try:
             copied = ways[0](source, target, at, size)
@@ -68,8 +70,9 @@ def _copy_piece(ways: list[_Way], source: int, target: int, at: int, size: int) 
         if copied:
             return copied
         if len(ways) == 1:
-            raise OSError(errno.ESTALE, "it became shorter while it was copied")
-        del ways[0]  # some file systems copy nothing, and do not say why
+            raise OSError(errno.ESTALE, "the file became shorter while it was copied")
+        # Some file systems copy nothing and report no error.
+        del ways[0]
 
 
 def _by_hand(source: int, target: int, at: int, size: int) -> int:

@@ -1,4 +1,4 @@
-"""Two texts compared line by line, with every difference visible."""
+"""Line-by-line comparison of two texts with every difference visible."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from operator import eq
 
 from forge_cli.core.text import counted, visible
 
-COMPARED = 20_000
-"""Lines that differ; beyond these the comparison itself could take minutes."""
+_MAX_COMPARED = 20_000
+"""The most differing lines to compare; more could take minutes."""
 NO_NEWLINE = "\\ No newline at end of file"
 
 _TAB_STOPS = (4, 8)
@@ -21,12 +21,13 @@ _LAST_BLANKS = re.compile(r" +$")
 
 
 def unified_diff(before: str, after: str, old_name: str, new_name: str) -> list[str]:
-    """A unified diff with every character escaped that cannot be seen; empty only where nothing differs.
+    """Return a unified diff with invisible characters escaped; empty only for equal texts.
 
-    Only a newline ends a line, as for those who read and patch files. Where two different lines would look the same,
-    tabs, backslashes and blanks at the end are escaped as well.
+    Only a newline ends a line, as in editors and patches. If two different lines would look the
+    same, tabs, backslashes and trailing blanks are escaped as well.
     """
-    old, new = (list(StringIO(text, newline="\n")) for text in (before, after))
+    old = list(StringIO(before, newline="\n"))
+    new = list(StringIO(after, newline="\n"))
     changes = list(_compare(old, new))
     if not changes:
         return []
@@ -38,21 +39,24 @@ def unified_diff(before: str, after: str, old_name: str, new_name: str) -> list[
 
 
 def recap_differences(differences: Sequence[Sequence[str]]) -> str:
-    """How much unified diffs change, one a file: ``2 files, +14 -3``."""
+    """Return the size of unified diffs, one per file: ``2 files, +14 -3``."""
     signs: Counter[str] = Counter()
     for difference in differences:
-        signs.update(line[:1] for line in difference[2:])  # behind the two lines that name the file
+        # The first two lines name the file.
+        signs.update(line[:1] for line in difference[2:])
     return f"{counted(len(differences), 'file')}, +{signs['+']} -{signs['-']}"
 
 
 def _compare(old: Sequence[str], new: Sequence[str]) -> Iterable[str]:
-    """The hunks; texts too long to compare line by line in a moment become one hunk of what differs."""
+    """Return the hunks of a diff; very long texts become one hunk."""
+    # Equal lines at both ends are skipped in C, because difflib is slow on large files.
     same = list(map(eq, old, new))
     head = same.index(False) if False in same else len(same)
     same = list(map(eq, reversed(old[head:]), reversed(new[head:])))
     tail = same.index(False) if False in same else len(same)
-    gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(gone) + len(come) <= COMPARED:
+    gone = old[head : len(old) - tail]
+    come = new[head : len(new) - tail]
+    if len(gone) + len(come) <= _MAX_COMPARED:
         return list(difflib.unified_diff(old, new))[2:]
     place = f"@@ -{head + 1},{len(gone)} +{head + 1},{len(come)} @@\n"
     return chain([place], (f"-{line}" for line in gone), (f"+{line}" for line in come))

@@ -1,4 +1,4 @@
-"""YAML as people write it, read safely: mappings and lists keep their marks, and what could surprise is refused."""
+"""Safe reading of YAML files: values keep their marks, and surprising YAML is refused."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 256 * 1024
 FRONT_MATTER_SUFFIXES = frozenset({".md", ".worker"})
 SUFFIXES = FRONT_MATTER_SUFFIXES | {".yaml", ".yml"}
-LOOKED_AT = 1000
-"""Entries of a folder among which one of nearly the name is looked for."""
+_MAX_LOOKED_AT = 1000
+"""The most entries of a folder that are searched for a similar name."""
 
 _FENCE = r"(?m)^---[ \t]*$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
@@ -32,17 +32,17 @@ _EMPTY = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?[ \t\r]*(?:\n|\Z))*
 
 
 class Document(Struct, frozen=True):
-    """A file that somebody wrote: its data with marks and, below front matter, its body."""
+    """A parsed file: data with marks and, after front matter, a body."""
 
     data: MarkedDict
     body: str | None
     file: str
     digest: str = ""
-    """The hash of the bytes that were read."""
+    """The hash of the file's bytes."""
 
 
 def read_document(path: Path, *, may_be_empty: bool = False) -> Document:
-    """Read a YAML file, or one with front matter (.md, .worker)."""
+    """Read a YAML file, or a file with front matter (.md, .worker)."""
     file = str(path)
     raw = _read(path, file)
     # An empty file needs no PyYAML, whose import takes time.
@@ -54,28 +54,31 @@ def read_document(path: Path, *, may_be_empty: bool = False) -> Document:
 
 
 def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
-    """The YAML between two ``---`` lines, and the body below them.
+    """Split a file into the YAML between two ``---`` lines and the body below.
 
-    The first fence stays with the YAML, to which it is the start of a document: so the lines count from the top.
+    The first fence stays in the YAML, where it starts a document, so that line numbers are correct.
     """
     text = _decoded(text, file)
     fence = re.compile(_FENCE)
     opening = fence.match(text)
     if opening is None:
-        problem = "no front matter here; begin the file with a line '---', then the keys, then another line '---'"
+        problem = (
+            "no front matter here; begin the file with a line '---', then the keys, "
+            "then another line '---'"
+        )
         raise WorkerError(Mark(file), problem)
     closing = fence.search(text, opening.end())
     if closing is None:
         raise WorkerError(
             Mark(file),
-            "the front matter that opens here is never closed; add a line '---' below it",
+            "the front matter is never closed; add a line '---' below it",
         )
     # One more than the fence: the newline behind it.
     return text[: closing.start()], text[closing.end() + 1 :]
 
 
 def parse_document(text: str | bytes, file: str) -> MarkedDict:
-    """Read one YAML mapping; a mistake in it is a WorkerError that says where and what to do."""
+    """Parse a YAML mapping; raise WorkerError with the place and remedy of a mistake."""
     text = _decoded(text, file)
     if found := re.search(_INVISIBLE, text):
         problem = (
@@ -93,44 +96,44 @@ def _read(path: Path, file: str) -> bytes:
     except NotRegularError:
         problem = "not a regular file; save the text to a file and name that"
     except (FileNotFoundError, NotADirectoryError):
-        address = file.startswith(("http:/", "https:/"))
-        near = None if address else _file_beside(path)
-        remedy = f"did you mean '{visible(near)}'?" if near else "check the path"
-        problem = "no such file; " + (
-            "save what is at this address to a file" if address else remedy
-        )
+        problem = f"no such file; {_remedy_of_missing(path, file)}"
     except IsADirectoryError:
         problem = "this is a folder; name a file in it"
     except PermissionError:
-        problem = "you may not read this file; check its owner and mode"
+        problem = "permission denied; check the owner and mode of the file"
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({getattr(error, 'strerror', None) or error}); check the path"
     raise WorkerError(None, f"{file}: {problem}")
 
 
+def _remedy_of_missing(path: Path, file: str) -> str:
+    if file.startswith(("http:/", "https:/")):
+        return "save what is at this address to a file"
+    near = _file_beside(path)
+    return f"did you mean '{visible(near)}'?" if near else "check the path"
+
+
 def _file_beside(path: Path) -> str | None:
-    """The file of nearly that name in the same folder, such as one that ends in .yaml where .yml was written."""
+    """Return a file with a similar name in the same folder, such as .yaml instead of .yml."""
     try:
-        found = islice(path.parent.iterdir(), LOOKED_AT)
+        found = islice(path.parent.iterdir(), _MAX_LOOKED_AT)
         beside = {
             each.name: each.stem for each in found if each.suffix in SUFFIXES and each.is_file()
         }
     except (OSError, ValueError):
         return None
-    same_stem = sorted(
-        name for name, stem in beside.items() if path.stem == stem or path.name == stem
-    )
+    for name in sorted(beside):
+        if beside[name] in (path.stem, path.name):
+            return name
     near = nearest(path.stem, beside.values())
-    return next(iter(same_stem), None) or next(
-        (name for name, stem in beside.items() if stem == near), None
-    )
+    return next((name for name, stem in beside.items() if stem == near), None)
 
 
 def _decoded(text: str | bytes, file: str) -> str:
-    """Text with one kind of line end, no byte order mark and no control characters."""
+    """Return text with plain line ends, without a byte order mark or control characters."""
     if len(text) > MAX_BYTES:
         raise WorkerError(
-            Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to files of its own"
+            Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to separate files"
         )
     text = _lines(text if isinstance(text, str) else decode_utf8(text, Mark(file)))
     if found := re.search(_CONTROL, text):

@@ -1,10 +1,10 @@
-"""Adding rules to a YAML file that somebody wrote: the least text that says it, with everything else as it was."""
+"""Minimal edits of YAML files that people wrote; everything else stays unchanged."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,17 @@ from forge_cli.core.results import Diff
 from forge_cli.files.document import FRONT_MATTER_SUFFIXES, parse_document, split_front_matter
 from forge_cli.files.replace import replace_file
 
-STEP = 2
-"""Blanks by which new lines are indented."""
+_INDENT = 2
+"""Spaces of indentation for new lines."""
 _BOM = "\ufeff"
 
 
 class CannotEditError(Exception):
-    """The file cannot be changed safely; the sentence says why."""
+    """The file cannot be changed safely; the message is the reason."""
 
 
 class FileEdit(Struct, frozen=True):
-    """A file as it is, and as it would be with the rules."""
+    """A file before and after an edit."""
 
     file: Path
     before: bytes | None
@@ -36,15 +36,12 @@ class FileEdit(Struct, frozen=True):
 
     @property
     def diff(self) -> Diff:
-        """The difference, to be shown."""
-        return Diff.of(
-            str(self.file),
-            None if self.before is None else self.before.decode(),
-            self.after.decode(),
-        )
+        """The difference, to show."""
+        before = None if self.before is None else self.before.decode()
+        return Diff.of(str(self.file), before, self.after.decode())
 
     def write(self) -> None:
-        """Replace the file as a whole, unless somebody has changed it since."""
+        """Replace the whole file; raise CannotEditError if it changed in the meantime."""
         # For a new file; an old one keeps its mode.
         mode = 0o600
         try:
@@ -59,38 +56,41 @@ class FileEdit(Struct, frozen=True):
 
 
 def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> FileEdit:
-    """The edit that adds rules to a worker file, or to the ``user``'s own config; CannotEditError where it fails."""
+    """Plan the addition of rules to a worker file, or to the user's config with ``user``.
+
+    Raise CannotEditError if that cannot be done safely.
+    """
     file = file.resolve()
     before = _read(file)
-    text, mark, crlf = _decoded(before or b"")
+    text, encode = _decoded(before or b"")
     yaml_text, rest = _parts(file, text)
     for rule in rules:
         if user and rule.user_at is None:
             raise CannotEditError(f"{rule} has no place in {file.name}")
         rule = for_user(rule) if user else rule
         yaml_text = _add(yaml_text, rule.at, rule, file)
-    after = yaml_text + rest
-    return FileEdit(
-        file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode()
-    )
+    return FileEdit(file, before, encode(yaml_text + rest))
 
 
 def plan_removal(file: Path, at: Sequence[str]) -> FileEdit:
-    """The edit that drops a key, with the mappings around it that hold nothing else; CannotEditError as above."""
+    """Plan the removal of a key and of mappings that contain nothing else.
+
+    Raise CannotEditError if that cannot be done safely.
+    """
     file = file.resolve()
     before = _read(file)
-    text, mark, crlf = _decoded(before or b"")
+    text, encode = _decoded(before or b"")
     old = _parse(text, file)
     lone = _lone(old, at)
     new = _without(text, lone)
-    # The text was cut by positions: only reading it again shows that nothing else is gone.
+    # The text was cut by positions; only parsing it again proves that nothing else is missing.
     if _parse(new, file) != _dropped(old, lone):
         raise CannotEditError(f"{file.name} is written in a way that cannot be edited safely")
-    return FileEdit(file, before, (mark + (new.replace("\n", "\r\n") if crlf else new)).encode())
+    return FileEdit(file, before, encode(new))
 
 
 def _lone(data: Any, at: Sequence[str]) -> Sequence[str]:
-    """The way to the outermost mapping that holds nothing but what is to be dropped."""
+    """Return the path of the outermost mapping that contains only what is to be removed."""
     nodes = [data]
     for step in at[:-1]:
         nodes.append(nodes[-1][step])
@@ -107,7 +107,7 @@ def _dropped(data: Any, at: Sequence[str]) -> Any:
 
 
 def _without(text: str, at: Sequence[str]) -> str:
-    """The text without a key and its value: their lines, or in brackets their part of the line."""
+    """Return the text without a key and its value: whole lines, or a part inside brackets."""
     node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for step in at[:-1]:
         node = next(value for key, value in node.value if key.value == step)
@@ -116,10 +116,9 @@ def _without(text: str, at: Sequence[str]) -> str:
     end = _end(node.value[place][1])
     # Without brackets the key has whole lines, which go with their indentation.
     if not node.flow_style:
+        line_start = text.rfind("\n", 0, start) + 1
         line_end = text.find("\n", end)
-        return text[: text.rfind("\n", 0, start) + 1] + (
-            "" if line_end < 0 else text[line_end + 1 :]
-        )
+        return text[:line_start] + (text[line_end + 1 :] if line_end >= 0 else "")
     # With the comma behind it; the last item goes with the comma before it.
     if place + 1 < len(node.value):
         return text[:start] + text[node.value[place + 1][0].start_mark.index :]
@@ -127,7 +126,7 @@ def _without(text: str, at: Sequence[str]) -> str:
 
 
 def for_user(rule: GrantRule) -> GrantRule:
-    """The rule as it stands in the user's own config.yaml; the same one where it has no place there."""
+    """Return a rule for the user's config.yaml; unchanged if it has no place there."""
     if rule.user_at is None:
         return rule
     says = rule.says if rule.user_says is None else rule.user_says
@@ -135,13 +134,13 @@ def for_user(rule: GrantRule) -> GrantRule:
 
 
 def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
-    """The rules as YAML, for somebody who adds them by hand."""
+    """Return rules as YAML for people who add them by hand."""
     data: Any = None
     for rule in rules:
         rule = for_user(rule) if user else rule
-        named = rule.entry or (
-            {"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None
-        )
+        named = rule.entry
+        if named is None and rule.at[:2] == ("sandbox", "zones"):
+            named = {"name": rule.at[2]}
         data = _put(data, rule.at, replace(rule, entry=named))
     lines: list[str] = []
     for key, value in data.items():
@@ -159,7 +158,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def _replaceable_mode(file: Path) -> int:
-    """The mode of a file whose place another may take."""
+    """Return the mode of a file that can be replaced by another one."""
     info = file.stat()
     # A replacement is a new file: other names would keep the old one, and its owner would change.
     if info.st_nlink > 1 or info.st_uid != os.geteuid():
@@ -167,23 +166,27 @@ def _replaceable_mode(file: Path) -> int:
     return stat.S_IMODE(info.st_mode)
 
 
-def _decoded(raw: bytes) -> tuple[str, str, bool]:
-    """The text with plain line ends, its byte order mark, and whether its lines end as on Windows."""
+def _decoded(raw: bytes) -> tuple[str, Callable[[str], bytes]]:
+    """Return the text with plain line ends, and a function that restores its form as bytes."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         raise CannotEditError("it is not UTF-8") from None
     mark = _BOM if text.startswith(_BOM) else ""
     plain = text.removeprefix(_BOM).replace("\r\n", "\n")
-    crlf = "\r\n" in text
+    is_crlf = "\r\n" in text
+
+    def encode(changed: str) -> bytes:
+        return (mark + (changed.replace("\n", "\r\n") if is_crlf else changed)).encode()
+
     # Only if all lines end alike can the rest be written back byte for byte.
-    if "\r" in plain or (crlf and mark + plain.replace("\n", "\r\n") != text):
+    if "\r" in plain or encode(plain) != raw:
         raise CannotEditError("its lines end in different ways")
-    return plain, mark, crlf
+    return plain, encode
 
 
 def _parts(file: Path, text: str) -> tuple[str, str]:
-    """The YAML of a file, and what stands below it."""
+    """Return the YAML of a file and the text below it."""
     if file.suffix.lower() not in FRONT_MATTER_SUFFIXES:
         return text, ""
     try:
@@ -194,7 +197,7 @@ def _parts(file: Path, text: str) -> tuple[str, str]:
 
 
 def _add(text: str, at: tuple[str, ...], rule: GrantRule, file: Path) -> str:
-    """The text with one rule more; what it says afterwards is compared with what it should say."""
+    """Return the text with a rule added, and check it by parsing it again."""
     old = _parse(text, file)
     # A rule must not give a worker a toolset that it does not have.
     if at[0] == "toolsets" and at[1] not in (old.get("toolsets") or {}):
@@ -216,7 +219,7 @@ def _parse(text: str, file: Path) -> Any:
 
 
 def _put(node: Any, at: Sequence[str], rule: GrantRule) -> Any:
-    """The data with a rule at its place."""
+    """Return the data with a rule at its place."""
     if not at:
         return rule.says
     step, *rest = at
@@ -225,28 +228,23 @@ def _put(node: Any, at: Sequence[str], rule: GrantRule) -> Any:
     if isinstance(node, list) or (node is None and rule.entry and step == rule.entry["name"]):
         return _put_entry(node or [], step, rest, rule)
     if step == NEW_ENTRY or not (node is None or isinstance(node, dict)):
-        raise CannotEditError(f"{rule} does not fit what stands there")
+        raise CannotEditError(f"{rule} does not fit the value that is there")
     found = dict(node or {})
     return {**found, step: _put(found.get(step), rest, rule)}
 
 
 def _put_entry(entries: list[Any], name: str, rest: Sequence[str], rule: GrantRule) -> list[Any]:
-    """A list with a rule in the entry of that name."""
-    places = [
-        place
-        for place, entry in enumerate(entries)
-        if isinstance(entry, dict) and entry.get("name") == name
-    ]
-    if places:
-        changed = _put(entries[places[0]], rest, rule)
-        return [*entries[: places[0]], changed, *entries[places[0] + 1 :]]
+    """Return a list with a rule in the entry of that name."""
+    for place, entry in enumerate(entries):
+        if isinstance(entry, dict) and entry.get("name") == name:
+            return [*entries[:place], _put(entry, rest, rule), *entries[place + 1 :]]
     if rule.entry is None:
         raise CannotEditError(f"there is no entry '{name}' for {rule}")
     return [*entries, _put(dict(rule.entry), rest, rule)]
 
 
 def _insert(text: str, at: Sequence[str], rule: GrantRule) -> str:
-    """The text with a rule, put in at the deepest place on its way that is there already."""
+    """Return the text with a rule, inserted at the deepest node on its path that exists."""
     node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     if node is None:
         return _after_line(text, len(text), _block(at[0], _put(None, at[1:], rule), 0))
@@ -280,21 +278,21 @@ def _is_null(node: yaml.Node) -> bool:
 
 
 def _append(text: str, node: Any, item: Any) -> str:
-    """A list with one item more."""
+    """Return the text with an item added to a list."""
     if node.flow_style:
         return _into_flow(text, node, flow(item))
     return _after_line(text, _end(node), [" " * node.start_mark.column + f"- {flow(item)}"])
 
 
 def _append_key(text: str, node: Any, key: str, value: Any) -> str:
-    """A mapping with one key more."""
+    """Return the text with a key added to a mapping."""
     if node.flow_style:
         return _into_flow(text, node, f"{flow(key)}: {flow(value)}")
     return _after_line(text, _end(node), _block(key, value, node.value[0][0].start_mark.column))
 
 
 def _fill(text: str, parent: Any, pair: tuple[Any, Any], value: Any) -> str:
-    """A key that has had no value, with one."""
+    """Return the text with a value for a key that has none."""
     key, empty = pair
     if parent.flow_style or empty.value:
         return _replace(text, empty, flow(value))
@@ -303,13 +301,14 @@ def _fill(text: str, parent: Any, pair: tuple[Any, Any], value: Any) -> str:
 
 
 def _replace(text: str, node: Any, by: str) -> str:
-    start, end = node.start_mark.index, node.end_mark.index
+    start = node.start_mark.index
+    end = node.end_mark.index
     # An empty value has no text, not even the blank behind the colon.
     return text[:start] + (" " if start == end else "") + by + text[end:]
 
 
 def _into_flow(text: str, node: Any, addition: str) -> str:
-    """Text behind the last thing between brackets."""
+    """Return the text with an addition after the last item between brackets."""
     if not node.value:
         place = node.start_mark.index + 1
         return text[:place] + addition + text[place:]
@@ -319,7 +318,7 @@ def _into_flow(text: str, node: Any, addition: str) -> str:
 
 
 def _end(node: Any) -> int:
-    """The end of the last thing in a node; what follows a block, comments and blank lines, is not a part of it."""
+    """Return the end of the last item in a node, without comments and blank lines after it."""
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
@@ -327,7 +326,7 @@ def _end(node: Any) -> int:
 
 
 def _after_line(text: str, place: int, lines: Sequence[str]) -> str:
-    """Lines below the one in which a thing ends."""
+    """Return the text with lines added below the line of a place."""
     if place and text[place - 1] == "\n":
         line_end = place - 1
     else:
@@ -339,15 +338,18 @@ def _after_line(text: str, place: int, lines: Sequence[str]) -> str:
 
 
 def _block(key: str, value: Any, indent: int) -> list[str]:
-    """A key and its value on lines of their own; entries of lists stay on one line each."""
+    """Return a key and its value as lines; entries of lists are one line each."""
     pad = " " * indent
     match value:
         case dict():
             lines = [f"{pad}{flow(key)}:"]
             for inner, item in value.items():
-                lines += _block(inner, item, indent + STEP)
+                lines += _block(inner, item, indent + _INDENT)
             return lines
         case list():
-            return [f"{pad}{flow(key)}:", *(f"{pad}{' ' * STEP}- {flow(item)}" for item in value)]
+            return [
+                f"{pad}{flow(key)}:",
+                *(f"{pad}{' ' * _INDENT}- {flow(item)}" for item in value),
+            ]
         case _:
             return [f"{pad}{flow(key)}: {flow(value)}"]

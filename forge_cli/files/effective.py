@@ -1,10 +1,9 @@
-"""Every setting that holds in a folder, and where it comes from."""
+"""The settings that apply in a folder, and their origins."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +38,20 @@ ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")
 
 
 def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
-    """A row for each value: the environment wins, then the project, then the user; consent as the strictest says."""
+    """Yield a row for each setting.
+
+    The environment overrides the project, and the project overrides the user; consent is as strict
+    as the strictest of them.
+    """
     policy = organisation_policy()
     sources = {"project": load_project_settings(home, workspace), "user": load_user_settings(home)}
     if policy:
         sources = {"organisation": settings_of(policy), **sources}
     files = {name: settings for name, settings in sources.items() if settings is not None}
-    yield (
-        _row("home", str(home), "environment", "FORGE_HOME")
-        if os.environ.get("FORGE_HOME")
-        else _row("home", str(home), "default")
-    )
+    if os.environ.get("FORGE_HOME"):
+        yield _row("home", str(home), "environment", "FORGE_HOME")
+    else:
+        yield _row("home", str(home), "default")
     yield _model(files)
     yield _strictest_mode(files)
     yield from (_limit(files, name) for name in Limits.model_fields)
@@ -66,7 +68,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
 
 
 def _required(policy: OrganisationPolicy) -> Iterator[ConfigRow]:
-    """Rows that only an organisation can set."""
+    """Yield the rows that only an organisation can set."""
     for section in (policy.allow, policy.require):
         name = "allow" if section is policy.allow else "require"
         for key, value in section.model_dump(exclude_unset=True).items():
@@ -112,29 +114,25 @@ def _strictest_mode(files: Mapping[str, Settings]) -> ConfigRow:
 
 
 def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
-    """The smaller one counts."""
-    stated = [
-        (value, source, settings.limits.where(name))
-        for source, settings in files.items()
-        if (value := getattr(settings.limits, name)) is not None
-    ]
-    if not stated:
-        return _row(f"limits.{name}", DEFAULTS.get(f"limits.{name}"), "default")
-    value, source, where = min(stated, key=lambda found: found[0])
-    return _row(f"limits.{name}", value, source, where)
+    """Return the row of a limit, of which the smallest applies."""
+    row = _row(f"limits.{name}", DEFAULTS.get(f"limits.{name}"), "default")
+    smallest = None
+    for source, settings in files.items():
+        value = getattr(settings.limits, name)
+        if value is not None and (smallest is None or value < smallest):
+            smallest = value
+            row = _row(f"limits.{name}", value, source, settings.limits.where(name))
+    return row
 
 
 def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:
-    """Rows of entries with a name of their own: that of the project stands in the place of the user's."""
-    names = dict.fromkeys(
-        chain.from_iterable(getattr(settings, key) for settings in files.values())
-    )
-    for name in names:
-        source = next(
-            source for source, settings in files.items() if name in getattr(settings, key)
-        )
-        value = getattr(files[source], key)[name]
-        yield _row(f"{key}.{name}", value, source, files[source].where(key, name))
+    """Yield rows of named entries; those of the project replace the user's."""
+    shown: set[str] = set()
+    for source, settings in files.items():
+        for name, value in getattr(settings, key).items():
+            if name not in shown:
+                shown.add(name)
+                yield _row(f"{key}.{name}", value, source, settings.where(key, name))
 
 
 def _models(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
@@ -144,7 +142,10 @@ def _models(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
 
 
 def _servers(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    """The user's stands in the place of one of the project; what it is given besides may be secret."""
+    """Yield rows of MCP servers without env and headers, which may be secret.
+
+    The user's servers replace those of the project.
+    """
     found: dict[str, tuple[str, Settings]] = {}
     for source, settings in files.items():
         found.update(dict.fromkeys(settings.mcp.servers, (source, settings)))
@@ -156,7 +157,7 @@ def _servers(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
 
 
 def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    """Rules of every place hold together, so each has a row."""
+    """Yield a row for each rule, since the rules of all files apply together."""
     for source, settings in files.items():
         for toolset in settings.policy:
             for key, rules in (settings.section("policy", toolset) or {}).items():
@@ -166,32 +167,31 @@ def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
 
 
 def _hooks(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    """Those of every place are run."""
+    """Yield a row for each hook, since the hooks of all files run."""
     for source, settings in files.items():
         for index, hook in enumerate(settings.hooks):
             yield _row(f"hooks[{index}]", hook.model_dump(exclude_none=True), source, hook.where())
 
 
 def _environment() -> Iterator[ConfigRow]:
-    """Other variables that decide; of keys only where they come from."""
+    """Yield rows for other variables with an effect; of keys only the origin."""
     if "FORGE_LOAD_PLUGINS" in os.environ:
         yield _row("plugins", os.environ["FORGE_LOAD_PLUGINS"], "environment", "FORGE_LOAD_PLUGINS")
     for variable in ADDRESSES:
         if address := os.environ.get(variable, "").strip():
             yield _row(variable, _without_secrets(address), "environment", variable)
     for variable in PROVIDERS.values():
-        if key := find_key(variable):
-            stored = key.origin != "environment"
-            yield _row(
-                variable,
-                key.shown,
-                "keys" if stored else "environment",
-                key.origin if stored else variable,
-            )
+        key = find_key(variable)
+        if key is None:
+            continue
+        if key.origin == "environment":
+            yield _row(variable, key.shown, "environment", variable)
+        else:
+            yield _row(variable, key.shown, "keys", key.origin)
 
 
 def _without_secrets(address: str) -> str:
-    """An address may hold a password before the host, and a key behind the path."""
-    return (
-        f"{address.split('://')[0]}://{address.split('://')[-1].split('?')[0].rpartition('@')[2]}"
-    )
+    """Return an address without a password before the host and a key after the path."""
+    scheme = address.split("://")[0]
+    rest = address.split("://")[-1].split("?")[0]
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""The Python environment that forge itself runs in, and what the next forge imports from there."""
+"""The Python environment of forge, and what the next forge would import from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forge_cli.files.module import PREFIX as _LOCAL
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 CUSTOM = frozenset({"sitecustomize", "usercustomize"})
-"""Modules that Python imports by itself whenever it starts, from anywhere on its path."""
+"""Modules that Python itself imports at every start from anywhere on its path."""
 _NEVER = frozenset(
     {
         "test",
@@ -27,11 +27,11 @@ _NEVER = frozenset(
         "antigravity",
     }
 )
-"""Names of the standard library that forge does not import, and that projects have as well."""
+"""Standard library modules that forge does not import, and whose names projects use as well."""
 
 
 def environment_folders() -> Iterator[Path]:
-    """The folders of which everything belongs to the interpreter: environments, libraries and programs."""
+    """Yield folders that belong to the interpreter: environments, libraries and programs."""
     for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)):
         if any(os.path.exists(os.path.join(prefix, name)) for name in ("pyvenv.cfg", "conda-meta")):
             yield Path(prefix)
@@ -49,19 +49,20 @@ def environment_folders() -> Iterator[Path]:
 
 @lru_cache(maxsize=1)
 def library_names() -> frozenset[str]:
-    """The first names of modules that a program in Python may import from a library."""
+    """Return the top-level names of modules that Python programs may import from libraries."""
     return _names(path for path in environment_folders() if path.is_dir())
 
 
 def search_folders() -> Iterator[tuple[Path, frozenset[str]]]:
-    """The other folders on the path, each with the first names of modules that it would be asked for."""
+    """Yield other folders on the path, with the module names that Python looks for there."""
     libraries = {path for path in environment_folders() if path.is_dir()}
     first = True
     for path in _search_path():
         if any(path.is_relative_to(folder) for folder in libraries):
             first = False
         elif path.suffix not in (".zip", ".egg"):
-            # behind the standard library and what is installed, a module of the same name is not found
+            # Behind the standard library and installed packages, modules of the same names are not
+            # found.
             yield path, _names(libraries) if first else CUSTOM
 
 
@@ -85,7 +86,7 @@ def _names(libraries: Iterable[Path]) -> frozenset[str]:
 
 
 def imported_from(folder: Path) -> frozenset[str]:
-    """The first names of modules that this process has imported from a folder."""
+    """Return the top-level names of modules that this process has imported from a folder."""
     return frozenset(
         name
         for name, place in _imported(len(sys.modules))
@@ -94,7 +95,7 @@ def imported_from(folder: Path) -> frozenset[str]:
 
 
 def imported_folders() -> Iterator[Path]:
-    """The packages that this process has imported from elsewhere than the path: of editable installs, by a finder."""
+    """Yield packages imported from outside of the path, as editable installs do."""
     known = {str(path) for path in _search_path()}
     yield from (
         Path(place)
@@ -105,9 +106,9 @@ def imported_folders() -> Iterator[Path]:
 
 @lru_cache(maxsize=1)
 def _imported(count: int) -> list[tuple[str, str]]:
-    """The modules that have been imported, by their first names, each with its file or folder.
+    """Return imported top-level modules, each with its file or folder.
 
-    ``count`` is how many there are, which says whether there are others than before.
+    ``count`` is the number of loaded modules; it is the key of the cache.
     """
     found: list[tuple[str, str]] = []
     # A copy: another thread may be importing.

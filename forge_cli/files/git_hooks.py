@@ -1,4 +1,4 @@
-"""Folders of git's hooks that settings name elsewhere than in ``.git``."""
+"""Folders of git hooks that settings place outside of ``.git``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _VARIABLES = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_GLOBAL", 
 
 
 def hook_folders(folder: Path) -> Iterator[Path]:
-    """The folder of hooks of the repository around a folder, if it is not the usual one.
+    """Yield the hook folder of the surrounding repository, if it is not the usual one.
 
-    git itself is asked, since a setting may stand in a file that another includes, and only where one may do so.
+    git itself is asked, because an included file may contain the setting; but only if one could.
     """
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     if top is None:
@@ -41,7 +41,7 @@ def _config_files(top: Path) -> list[Path]:
             linked = top / git.read_text("utf-8", errors="replace").removeprefix("gitdir:").strip()
         except OSError:
             linked = git
-        # A submodule has its settings there; a worktree uses those of its repository, two folders above.
+        # A submodule has its settings there; a worktree uses its repository, two folders above.
         common = [linked, linked / "..", linked / ".." / ".."]
     around = os.environ.get("XDG_CONFIG_HOME") or str(home / ".config")
     own: list[Path] = []
@@ -66,7 +66,7 @@ def _names_another(file: Path, stamp: tuple[int, int, int]) -> bool:
         return False
 
 
-# ``stamps`` is only a part of the key of the cache: a changed file makes git be asked again.
+# ``stamps`` is only a part of the cache key: git is asked again after a file has changed.
 @lru_cache(maxsize=64)
 def _ask(top: Path, stamps: tuple[tuple[int, int, int], ...]) -> tuple[str, ...]:
     # A relative entry of PATH would find a program of the project.

@@ -1,4 +1,4 @@
-"""AGENTS.md, else CLAUDE.md: what a repository tells every worker, from its top down to the working directory."""
+"""AGENTS.md, else CLAUDE.md: instructions of a repository for every worker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from forge_cli.core.text import visible
 from forge_cli.files.regular import NotRegularError, read_regular
 from forge_cli.files.repository import Guidance, guidance_files, repository_top
 
-LARGEST = 64 * 1024
-"""Bytes of all files together; the nearest is read first."""
+MAX_TOTAL = 64 * 1024
+"""The most bytes of all files together; the nearest file is read first."""
 
-MOST_READ = 16 * LARGEST
-"""Bytes of one file, by whose hash it is trusted."""
+_MAX_FILE = 16 * MAX_TOTAL
+"""The most bytes of one file; the hash of the whole file is what is trusted."""
 
 IsTrusted = Callable[[Path, bytes], bool]
 
@@ -23,14 +23,15 @@ IsTrusted = Callable[[Path, bytes], bool]
 def guidance_for(
     wanted: bool | None, workspace: Path, home: Path, *, told: bool | None = None
 ) -> Guidance:
-    """The files that a worker is told: that it wants, or, where it leaves it open, those that are trusted as it is now.
+    """Return the guidance files for a worker.
 
-    ``told`` is what holds in the place of trust for a worker that leaves it open, as when a session is repeated.
+    If the worker does not decide (``wanted`` is None), trusted files are used. ``told`` replaces
+    trust, for example when a session is replayed.
     """
     wanted = told if wanted is None else wanted
     if wanted is False:
         return Guidance()
-    # If the worker itself says so, or the session that is repeated did, no file needs trust.
+    # Neither the worker's own setting nor a replayed session needs trust.
     if wanted:
         return read_guidance(workspace)
 
@@ -43,15 +44,15 @@ def guidance_for(
 
 
 def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guidance:
-    """The texts of all files, or their beginnings where they are too long.
+    """Read all files; long ones are cut at the end.
 
-    It goes to the model, so a link that leads out of the repository is an error, not a way to read elsewhere; with
-    ``is_trusted`` it is only a file that is left out.
+    The text goes to the model, so a link out of the repository is an error and not a way to read
+    other files. With ``is_trusted`` such a file is only left out.
     """
     texts: list[str] = []
     files: list[Path] = []
     untrusted: list[Path] = []
-    room = LARGEST
+    room = MAX_TOTAL
     top = repository_top(workspace)
     # The nearest folder first: if the room runs out, the furthest is cut.
     for path in reversed(guidance_files(workspace)):
@@ -76,13 +77,13 @@ def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guida
 def _place(folder: Path, top: Path, workspace: Path) -> str:
     if folder == workspace:
         return "the working directory"
-    return (
-        "the repository" if folder == top else f"the folder {visible(str(folder.relative_to(top)))}"
-    )
+    if folder == top:
+        return "the repository"
+    return f"the folder {visible(str(folder.relative_to(top)))}"
 
 
 def _cut(data: bytes, room: int, name: str) -> str:
-    # A cut can fall inside a character, whose bytes are then dropped and not shown as wrong ones.
+    # A cut inside a character must not show its first bytes as an error.
     text = data[:room].decode(errors="ignore" if len(data) > room else "replace").strip()
     if len(data) <= room:
         return text
@@ -90,12 +91,12 @@ def _cut(data: bytes, room: int, name: str) -> str:
 
 
 def _read(path: Path, top: Path, workspace: Path) -> bytes:
-    """The whole file, for its hash, unless it is huge; a pipe is not waited for."""
+    """Read the whole file for its hash, unless it is huge or not a regular file."""
     try:
         if not Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(top)):
             around = "working directory" if top == workspace else "repository"
             raise _unusable(path, f"it leads out of the {around}")
-        return read_regular(path, MOST_READ)
+        return read_regular(path, _MAX_FILE)
     except (NotRegularError, IsADirectoryError):
         raise _unusable(path, "it is not a file") from None
     except OSError as error:
@@ -103,5 +104,5 @@ def _read(path: Path, top: Path, workspace: Path) -> bytes:
 
 
 def _unusable(path: Path, why: str) -> WorkerError:
-    hint = "make it a text file of this folder, or drop 'agents_md: true'"
-    return WorkerError(Mark(str(path)), f"{why}, and the worker wants to read it", hint=hint)
+    hint = "make it a text file in this folder, or remove 'agents_md: true'"
+    return WorkerError(Mark(str(path)), f"{why}, but the worker requires it", hint=hint)

@@ -1,4 +1,4 @@
-"""The folder in which forge keeps what belongs to the person who uses it, and where an organisation has its file."""
+"""Folders of forge, the user and the organisation."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.regular import sync_folder
 
 POLICY = Path("/etc/forge/policy.yaml")
-"""The file of the organisation."""
+"""The policy file of the organisation."""
 POLICY_VARIABLE = "FORGE_POLICY"
-"""The variable that names such a file; it counts only if `POLICY` does not exist."""
-ASK_ADMIN = "ask who keeps this machine"
+"""The variable that names a policy file; it counts only if ``POLICY`` does not exist."""
+ASK_ADMIN = "ask the administrator of this machine"
 TRIALS = ".trials"
-"""The ending of the folder beside the log of a session that holds its commands on copies."""
+"""The suffix of the folder next to a session's log that contains its trials."""
 
 
 def has_policy() -> bool:
+    """Return True if an organisation's policy applies."""
     return machine_has_policy() or bool(os.environ.get(POLICY_VARIABLE))
 
 
 def machine_has_policy() -> bool:
-    """Whether the machine has a file of an organisation; where that cannot be found out, nothing else may happen."""
+    """Return True if the machine has a policy file; raise WorkerError if that is unknown."""
     try:
         os.lstat(POLICY)
     except FileNotFoundError:
         return False
     except OSError as error:
-        problem = f"whether the organisation has a policy cannot be found out: {error.strerror}"
+        problem = f"cannot check for a policy of the organisation: {error.strerror}"
         raise WorkerError(Mark(str(POLICY)), problem, hint=ASK_ADMIN) from None
     return True
 
 
 def forge_home() -> Path:
-    """``FORGE_HOME``, or ``.forge`` in the user's home; it need not exist."""
+    """Return ``FORGE_HOME``, or ``.forge`` in the user's home; it may not exist yet."""
     named = os.environ.get("FORGE_HOME")
     if not named:
         return (user_home() / ".forge").absolute()
@@ -48,13 +49,13 @@ def forge_home() -> Path:
     if home.startswith("~"):
         hint = "name another user or a folder, or unset FORGE_HOME"
         raise WorkerError(
-            None, f"FORGE_HOME={named}: there is no user '{named[1:].split('/')[0]}'", hint=hint
+            None, f"FORGE_HOME={named}: unknown user '{named[1:].split('/')[0]}'", hint=hint
         )
     return Path(home).absolute()
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone; they are there after a power cut."""
+    """Make a private folder and its missing parents, synced against power cuts."""
     if folder.is_dir():
         return
     try:
@@ -66,9 +67,10 @@ def make_private(folder: Path) -> None:
 
 
 def close_home(home: Path) -> str | None:
-    """Take a home away from others if they can enter it; returns the sentence that says so.
+    """Make a home private if others can enter it; return a message about that, else None.
 
-    A folder that is somebody else's, a link, shared (as /tmp is), or not for forge alone stays as it is.
+    Somebody else's folder, a link, a shared folder such as /tmp, and a folder that is not only for
+    forge stay as they are.
     """
     try:
         found = home.lstat()
@@ -80,9 +82,7 @@ def close_home(home: Path) -> str | None:
         home.chmod(0o700)
     except OSError:
         return None
-    return (
-        f"{home} was open to others (mode {found.st_mode & 0o777:03o}); it is yours alone now (700)"
-    )
+    return f"{home} was open to others (mode {found.st_mode & 0o777:03o}); it is now private (700)"
 
 
 def _is_more_than_ours(home: Path) -> bool:
@@ -91,7 +91,7 @@ def _is_more_than_ours(home: Path) -> bool:
 
 
 def system_home() -> Path | None:
-    """The folder that the system knows for this user, whatever ``HOME`` says; None for one without an entry."""
+    """Return the user's home according to the system, whatever ``HOME`` says; None if unknown."""
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
@@ -99,12 +99,12 @@ def system_home() -> Path | None:
 
 
 def user_home() -> Path:
-    """``HOME``; where that is empty, the folder that the system knows for this user."""
+    """Return ``HOME``; if it is empty, the user's home according to the system."""
     return Path(os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def user_homes() -> list[Path]:
-    """``HOME``, and the folder that the system knows for this user, where the secrets may lie all the same."""
+    """Return all homes of the user, since secrets may be in each of them."""
     found = [user_home()]
     with suppress(KeyError):  # a user without an entry
         found.append(Path(pwd.getpwuid(os.getuid()).pw_dir))

@@ -1,4 +1,4 @@
-"""Keys of providers: from the environment, else from what ``forge keys set`` has stored for this user."""
+"""Keys of providers: from the environment, else those stored by ``forge keys set``."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.replace import replace_file
 
 PROVIDERS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
-"""Short names that ``forge keys`` takes for variables."""
-SHOWN = 4
-"""Characters of a key that people may see, if it is much longer."""
+"""Short names for variables in ``forge keys``."""
+_MAX_SHOWN = 4
+"""The most characters of a key that are shown, if it is much longer."""
 SERVICE = "forge"
-"""Under which name keys lie in a keyring."""
+"""The service name of forge's keys in a keyring."""
 _REMEMBERED: dict[tuple[str, int, int], dict[str, str]] = {}
-"""The keys of one state of a file, so that a keyring is asked once."""
+"""The keys for one state of the file, so that the keyring is asked only once."""
 _NO_KEYS = "this is not a file of keys"
 _STORE_AGAIN = "move it away, and store your keys again with forge keys set"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 Entries = dict[str, str | None]
-"""Values by variable; None where the value lies in the keyring."""
+"""Values by variable; None if the value is in the keyring."""
 
 
 @dataclass(frozen=True)
 class ProviderKey:
-    """A key, the variable that it is meant for, and where it comes from."""
+    """A key with its variable and origin."""
 
     variable: str
     value: str = field(repr=False)
@@ -47,12 +47,12 @@ class ProviderKey:
 
     @property
     def shown(self) -> str:
-        """Its end, for people who have several; of a short one nothing."""
-        return f"...{self.value[-SHOWN:]}" if len(self.value) >= 4 * SHOWN else "..."
+        """The last characters, to tell keys apart; nothing of a short key."""
+        return f"...{self.value[-_MAX_SHOWN:]}" if len(self.value) >= 4 * _MAX_SHOWN else "..."
 
 
 def find_key(*variables: str) -> ProviderKey | None:
-    """The key that one of these variables holds, or else that is stored for one; None where there is none."""
+    """Return the key in one of these variables, else a stored one; None without a key."""
     for variable in variables:
         if value := os.environ.get(variable, "").strip():
             return ProviderKey(variable, value, "environment")
@@ -61,7 +61,7 @@ def find_key(*variables: str) -> ProviderKey | None:
 
 
 def stored_keys(home: Path | None = None) -> dict[str, str]:
-    """Every stored key by its variable, for redaction."""
+    """Return all stored keys by variable, for redaction."""
     try:
         return KeyStore(home or forge_home()).values()
     except ForgeError:
@@ -69,19 +69,19 @@ def stored_keys(home: Path | None = None) -> dict[str, str]:
 
 
 def variable_for(name: str) -> str:
-    """``anthropic`` and ``openai`` are short for their variables; any other name is one."""
+    """Return the variable of a provider's short name; any other name is a variable."""
     variable = PROVIDERS.get(name, name)
     # A name in lower case is more likely a provider that is misspelled.
     if not _VARIABLE.fullmatch(variable) or variable.islower():
-        hint = f"it is {', '.join(PROVIDERS)}, or a variable such as MY_API_KEY"
+        hint = f"use {', '.join(PROVIDERS)}, or a variable such as MY_API_KEY"
         raise UsageError(f"'{name}' is not the name of a key", hint=hint)
     return variable
 
 
 class KeyStore(Struct, frozen=True):
-    """``keys.json`` in forge's home, for this user alone; values lie in the system's keyring where there is one.
+    """The private file ``keys.json``; if possible, the values are in the system's keyring.
 
-    The file then has the names only: forge does not wait for a keyring that holds nothing of its own.
+    The file always has the names, so that forge does not wait for a keyring without its keys.
     """
 
     home: Path
@@ -93,13 +93,13 @@ class KeyStore(Struct, frozen=True):
     def values(self) -> dict[str, str]:
         stamp = self._stamp()
         if stamp not in _REMEMBERED:
-            found = {
-                name: _from_keyring(name) if value is None else value
-                for name, value in self._entries().items()
-            }
+            found: dict[str, str] = {}
+            for name, stored in self._entries().items():
+                if value := _from_keyring(name) if stored is None else stored:
+                    found[name] = value
             # Only the latest state: an older one may hold keys that were removed.
             _REMEMBERED.clear()
-            _REMEMBERED[stamp] = {name: value for name, value in found.items() if value}
+            _REMEMBERED[stamp] = found
         return dict(_REMEMBERED[stamp])
 
     def find(self, variable: str) -> ProviderKey | None:
@@ -107,7 +107,7 @@ class KeyStore(Struct, frozen=True):
         return ProviderKey(variable, value, self._origin(variable)) if value else None
 
     def all(self) -> list[ProviderKey]:
-        """All of them; one that a keyring does not give out has no value."""
+        """Return all keys; one that the keyring refuses has an empty value."""
         values = self.values()
         return [
             ProviderKey(name, values.get(name, ""), self._origin(name))
@@ -115,13 +115,13 @@ class KeyStore(Struct, frozen=True):
         ]
 
     def put(self, variable: str, value: str) -> ProviderKey:
-        """Store a key; one of that name is replaced."""
+        """Store a key; an existing key of that name is replaced."""
         with self._changing() as entries:
             entries[variable] = None if _into_keyring(variable, value) else value
         return ProviderKey(variable, value, self._origin(variable))
 
     def remove(self, variable: str) -> bool:
-        """Forget a key; whether there was one."""
+        """Remove a key; return True if it existed."""
         with self._changing() as entries:
             if variable not in entries:
                 return False
@@ -133,19 +133,17 @@ class KeyStore(Struct, frozen=True):
         return "keyring" if self._entries().get(variable) is None else str(self.file)
 
     def _entries(self) -> Entries:
-        """The content of the file."""
+        """Return the content of the file."""
         found = read_kept(self.file, _NO_KEYS, _STORE_AGAIN)
-        if wrong := next(
-            (name for name, value in found.items() if not isinstance(value, str | None)), None
-        ):
-            raise whole_file(
-                self.file, f"{_NO_KEYS}: {visible(wrong)} is not text", hint=_STORE_AGAIN
-            )
+        for name, value in found.items():
+            if not isinstance(value, str | None):
+                problem = f"{_NO_KEYS}: {visible(name)} is not text"
+                raise whole_file(self.file, problem, hint=_STORE_AGAIN)
         return found
 
     @contextmanager
     def _changing(self) -> Iterator[Entries]:
-        """The entries, locked while they change and written afterwards."""
+        """Lock the entries, and write them after a change."""
         make_private(self.home)
         with hold_file_lock(self.home / ".keys.lock"):
             before = self._entries()
@@ -164,7 +162,7 @@ class KeyStore(Struct, frozen=True):
 
 
 def find_keyring() -> Any:
-    """The system's keyring, if the package ``keyring`` is installed and finds one that keeps secrets."""
+    """Return the system's keyring if the package ``keyring`` finds one that keeps secrets."""
     try:
         keyring = import_module("keyring")
         # A backend below 1 is not recommended: the one that always fails has 0.
@@ -176,6 +174,7 @@ def find_keyring() -> Any:
 def _from_keyring(variable: str) -> str | None:
     keyring = find_keyring()
     try:
+        # A missing password is remembered as empty, so that the keyring is not asked again.
         return str(keyring.get_password(SERVICE, variable) or "") if keyring else None
     except Exception:  # third-party code: a keyring that is locked
         return None

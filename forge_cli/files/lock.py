@@ -1,4 +1,4 @@
-"""Files that several processes share: locks between them, and lines that are appended as a whole or not at all."""
+"""Files shared by processes: locks, and lines that are appended completely or not at all."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ _PAUSE = 0.02
 def acquire_file_lock(
     file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True
 ) -> int:
-    """The descriptor of a file that stays locked until it is closed.
+    """Open a file and lock it until its descriptor is closed.
 
-    A file that somebody replaced or removed meanwhile is opened again: the lock is that of the file which has this
-    name now. Where another process has it and this one is not to ``wait``, or only so many seconds, it is a
-    BlockingIOError.
+    If the file was replaced or removed meanwhile, the new one is locked. Raise BlockingIOError if
+    another process has the lock, unless ``wait`` is True or its seconds are enough.
     """
     # flock waits for ever or not at all, so a deadline means to try again and again.
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait is True else fcntl.LOCK_NB)
@@ -48,14 +47,14 @@ def acquire_file_lock(
             os.close(descriptor)
             raise
         os.close(descriptor)
-    raise OSError(errno.EBUSY, "it is replaced again and again")
+    raise OSError(errno.EBUSY, "it is replaced repeatedly")
 
 
 @contextmanager
 def hold_file_lock(
     file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True
 ) -> Iterator[int]:
-    """Hold the lock of a file, whose descriptor is given, to the end of the block."""
+    """Hold the lock of a file inside the block; the descriptor is returned."""
     descriptor = acquire_file_lock(file, shared=shared, wait=wait, create=create)
     try:
         yield descriptor
@@ -81,7 +80,7 @@ def _is_at(file: str | Path, opened: os.stat_result) -> bool:
 
 
 class FileSpoilt(OSError):
-    """A file is not what its writer left: ``what`` says what happened to it."""
+    """A file is not as its writer left it; ``what`` is what happened to it."""
 
     def __init__(self, what: str, path: Path) -> None:
         super().__init__(errno.ESTALE, f"it was {what} while it was written", str(path))
@@ -89,22 +88,22 @@ class FileSpoilt(OSError):
 
 
 class LineFile:
-    """For one writer at a time, who has a lock; half a line that a crash has left goes with the first append."""
+    """A file of lines for one writer with a lock; the first append removes an incomplete line."""
 
     def __init__(self, path: Path, whole: int | None = None, *, mode: int = 0o600) -> None:
-        """``whole`` are the bytes up to the end of the last whole line, where that is known."""
+        """Open the file; ``whole`` is the end of the last complete line, if known."""
         self.path = path
         self._fd = os.open(path, _APPENDING, mode)
         size = os.fstat(self._fd).st_size
         self.size = _whole(self._fd, size) if whole is None else whole
-        """Bytes of whole lines."""
+        """The size of the complete lines in bytes."""
         self._torn = size > self.size
         self._new = not size
         self.unsynced = False
-        """Was something written that the disk may not have yet?"""
+        """True if written data may not be on the disk yet."""
 
     def append(self, data: bytes) -> None:
-        """Write whole lines; an OSError where that cannot be done, and then there is nothing of them."""
+        """Append complete lines; after an OSError none of them remains."""
         if self._torn:
             os.ftruncate(self._fd, self.size)
             self._torn = False
@@ -121,7 +120,7 @@ class LineFile:
         self.unsynced = True
 
     def _check(self) -> None:
-        """Check that no other process has removed, replaced or changed it."""
+        """Raise FileSpoilt if another process removed, replaced or changed the file."""
         found = os.fstat(self._fd)
         if not found.st_nlink:
             raise FileSpoilt("removed", self.path)
@@ -129,7 +128,7 @@ class LineFile:
             raise FileSpoilt("changed by somebody else", self.path)
 
     def sync(self) -> None:
-        """Wait until all that was written is on the disk, and the name of a new file as well."""
+        """Wait until all data is on the disk, and the name of a new file as well."""
         self.unsynced = False
         sync_data(self._fd)
         if self._new:
@@ -141,7 +140,7 @@ class LineFile:
 
 
 def _whole(descriptor: int, size: int) -> int:
-    """The bytes up to the end of the last whole line."""
+    """Return the end of the last complete line."""
     while size:
         start = max(0, size - _BLOCK)
         if (found := os.pread(descriptor, size - start, start).rfind(b"\n")) >= 0:

@@ -1,4 +1,4 @@
-"""Workers by name: those of the working directory, those of the person, and those that come with forge."""
+"""Named workers: of the working directory, of the user, and those that come with forge."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from msgspec import Struct
 
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 FOLDER_FILES = ("worker.yaml", "main.worker")
-"""The worker of a folder, in this order."""
+"""The worker file of a folder, in order of preference."""
 SHIPPED = Path(__file__).parent.parent / "workers"
 PROJECT = Path(".forge", "workers")
 NAME = re.compile(r"[\w.-]+")
 
 
 class WorkerOrigin(StrEnum):
-    """The origin of a worker with a name, in the order of lookup."""
+    """The origin of a named worker, in the order of lookup."""
 
     PROJECT = "project"
     USER = "user"
@@ -27,7 +27,7 @@ class WorkerOrigin(StrEnum):
 
 
 class NamedWorker(Struct, frozen=True):
-    """A file that a name leads to; nothing of it has been read."""
+    """A worker file found by name; its content has not been read."""
 
     name: str
     origin: WorkerOrigin
@@ -35,29 +35,29 @@ class NamedWorker(Struct, frozen=True):
 
     @property
     def root(self) -> Path:
-        """The folder in which it was found, with everything that can belong to it."""
+        """The folder that contains the worker and everything that can belong to it."""
         in_folder = self.path.name in FOLDER_FILES and self.path.parent.name == self.name
         return self.path.parent.parent if in_folder else self.path.parent
 
 
 def is_path(text: str) -> bool:
-    """Whether WORKER is a path: by how it looks, or because there is a file or a folder with a worker."""
+    """Return True if WORKER is a path, by its form or because it exists."""
     there = os.path.isfile(text) or worker_of_folder(Path(text)) is not None
     return "/" in text or Path(text).suffix in SUFFIXES or there
 
 
 def worker_of_folder(folder: Path) -> Path | None:
-    """Return the worker file of a folder: its ``worker.yaml``, or ``main.worker``."""
+    """Return the worker file of a folder: ``worker.yaml`` or ``main.worker``."""
     return next((folder / name for name in FOLDER_FILES if os.path.isfile(folder / name)), None)
 
 
 def is_sentence(text: str) -> bool:
-    """Whether it cannot be meant as a name: a task, most likely."""
+    """Return True if the text cannot be a name, so that it is probably a task."""
     return NAME.fullmatch(text) is None
 
 
 def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
-    """Every worker that has a name here, in the order of lookup: of two with one name the first is used."""
+    """Return all named workers in the order of lookup; the first of a name is used."""
     project = folder / PROJECT
     own = home / "workers"
     places = [(WorkerOrigin.USER, own), (WorkerOrigin.SHIPPED, SHIPPED)]
@@ -72,7 +72,7 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
 
 def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:
     try:
-        # Of two files with one stem the .yaml comes first, and is the one that is used.
+        # Of two files with the same stem, the .yaml comes first and is used.
         entries = sorted(
             place.iterdir(), key=lambda entry: (entry.stem, entry.suffix != ".yaml", entry.name)
         )

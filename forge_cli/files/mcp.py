@@ -1,4 +1,4 @@
-"""MCP servers as people define them: in a worker, or in the user's own settings for every worker that names them."""
+"""Definitions of MCP servers, in a worker or in the user's settings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 
 
 class McpOauth(Config):
-    """How forge makes itself known to the authorization server of an MCP server."""
+    """The OAuth client of forge for an MCP server."""
 
     client_id: Annotated[str, Field(min_length=1)] | None = None
-    """The client that was registered there by hand; without it, forge registers itself."""
+    """The id of a client registered by hand; without it, forge registers itself."""
     client_secret: Annotated[str, Field(min_length=1)] | None = None
-    """Its secret, as ``${VAR}``."""
+    """The secret of the client, as ``${VAR}``."""
     scopes: list[Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]] = Field(default=[])
-    """The rights to ask for; those that the server names where nothing is said."""
+    """The requested scopes; by default those that the server names."""
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
-    """``client_credentials``: forge acts as the client, without a person who logs in."""
+    """``client_credentials`` means that forge is the client, and no person logs in."""
     issuer: Annotated[str, Field(pattern="^https?://")] | None = None
-    """The authorization server that the client belongs to; no other one gets its secret."""
+    """The authorization server of the client; no other server gets its secret."""
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
@@ -45,36 +45,36 @@ class McpOauth(Config):
 
 
 class McpServer(Config):
-    """A server that is started by a command, or reached under a URL."""
+    """An MCP server, started by a command or reached at a URL."""
 
     command: Annotated[str, Field(min_length=1)] | None = None
-    """The program that is the server."""
+    """The program to start."""
     args: list[str] = Field(default=[])
-    """Its arguments."""
+    """Arguments of the command."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Its environment, besides a clean one without your keys."""
+    """Variables to add to a clean environment without your keys."""
     url: Annotated[str, Field(pattern="^https?://")] | None = None
-    """In the place of a command: where it is reached."""
+    """The address of the server, instead of a command."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """The headers of every request to the URL."""
+    """Headers of every request to the URL."""
     oauth: McpOauth | None = None
-    """The client and the rights with which forge logs in there."""
+    """The client and scopes for logging in."""
     timeout: Seconds = 60.0
-    """For one call."""
+    """Seconds for a call."""
     connect_timeout: Seconds = 15.0
-    """Seconds until it has to be connected, with its tools listed."""
+    """Seconds to connect and list the tools."""
     required: bool = False
-    """Whether the worker does not start without it."""
+    """True if the worker cannot start without it."""
     confined: bool = False
-    """Whether its process is confined as the commands of the shell are."""
+    """True to confine its process like shell commands."""
     sampling: bool | None = None
-    """Whether it may have the worker's model answer; where nothing is said, what the toolset says holds."""
+    """Whether it may use the worker's model; the default is the toolset's setting."""
     elicitation: bool | None = None
     """Whether it may ask the person for input."""
     protocol: Literal["auto", "legacy"] = "auto"
-    """``legacy``: the protocol before 2026-07-28, for a server that asks for something in the middle of a call."""
+    """``legacy`` is the protocol before 2026-07-28, for servers that ask during a call."""
     believe_hints: bool = False
-    """Whether a tool that it calls read-only counts as one; it asks as before."""
+    """True to trust its hints about read-only tools; approval does not change."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -89,12 +89,12 @@ class McpServer(Config):
 
     @property
     def identity(self) -> str:
-        """The key that a grant for its tools is bound to: where the server comes from."""
+        """The origin of the server, which grants for its tools are bound to."""
         return self.url or repr([self.command, *self.args])
 
 
 def defined_in(servers: Any) -> dict[str, McpServer]:
-    """The servers that the section of a worker defines, and not those that it only names or spells wrongly."""
+    """Return the servers that a worker's section defines, without names and invalid entries."""
     found: dict[str, McpServer] = {}
     for name, given in servers.items() if isinstance(servers, Mapping) else ():
         with suppress(ValueError, TypeError):  # reported where the worker is opened
@@ -103,16 +103,16 @@ def defined_in(servers: Any) -> dict[str, McpServer]:
 
 
 class McpServers(Config):
-    """The section ``mcp`` of the user's settings."""
+    """The ``mcp`` section of the user's settings."""
 
     servers: dict[ServerName, McpServer] = Field(default_factory=dict)
-    """By name."""
+    """Servers by name."""
     sampling: bool = True
-    """False: no server of any worker has a model answer."""
+    """False to forbid every server the use of a model."""
     elicitation: bool = True
-    """False: none asks you for input."""
+    """False to forbid every server to ask for input."""
 
     def within(self, server: McpServer) -> McpServer:
-        """A server as far as the person lets any of them go."""
+        """Return a server, limited by the user's settings."""
         closed = {name: False for name in ("sampling", "elicitation") if not getattr(self, name)}
         return server.model_copy(update=closed) if closed else server

@@ -1,4 +1,4 @@
-"""MCP servers that a working directory defines for all programs, and the variables in definitions."""
+"""MCP servers that a working directory defines for all programs, and variables in definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forge_cli.files.started import content_of_code
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.schema.config import parse_config
 
-_SERVERS = "it has to be JSON, with an object of servers under mcpServers"
+_SERVERS = "must be JSON with an object of servers under mcpServers"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 PROJECT_FILES = (".mcp.json", "mcp.json")
@@ -26,14 +26,14 @@ PROJECT_KEYS = ("command", "args", "env", "url", "headers")
 
 
 class ProjectServers(Struct, frozen=True):
-    """The servers that a file of the working directory defines, for all programs."""
+    """The servers in a file of the working directory."""
 
     file: Path
     content: bytes
     servers: Mapping[str, McpServer]
 
     def code(self, *names: str) -> dict[Path, bytes]:
-        """The files of the repository that these servers are started from, or all of them."""
+        """Return the files of the repository that start these servers, by default all of them."""
         found: dict[Path, bytes] = {}
         for name in names or self.servers:
             server = self.servers[name]
@@ -45,7 +45,7 @@ class ProjectServers(Struct, frozen=True):
 
 
 def project_servers(folder: Path) -> list[ProjectServers]:
-    """Those of ``.mcp.json`` and ``mcp.json``; nothing of them is to be used before the person trusts the file."""
+    """Return the servers of ``.mcp.json`` and ``mcp.json``; they need trust before use."""
     found: list[ProjectServers] = []
     for name in PROJECT_FILES:
         file = folder / name
@@ -55,7 +55,7 @@ def project_servers(folder: Path) -> list[ProjectServers]:
 
 
 def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
-    """A server that a folder defines, if it does; what it brings has to be trusted first."""
+    """Return a trusted server of a folder; raise TrustError if it is not trusted."""
     for project in project_servers(folder):
         if name in project.servers:
             store = TrustStore(home)
@@ -64,16 +64,18 @@ def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
                 raise TrustError(
                     f"{project.file} comes with this folder and is not trusted", hint=remedy
                 )
-            # Trust in the definition says nothing of the code that it starts.
+            # Trust in the definition does not cover the code that it starts.
             for path in store.differing(project.code(name)):
-                problem = f"{path} is not trusted as it is now, and the MCP server {name} is started from it"
+                problem = (
+                    f"{path} is not trusted in its current state, and starts MCP server {name}"
+                )
                 raise TrustError(problem, hint=remedy)
             return project.servers[name]
     return None
 
 
 def _read_project(file: Path) -> ProjectServers:
-    """Keys that other programs have there are theirs."""
+    """Read a file of servers, without the keys of other programs."""
     content = read_regular(file)
     found = parse_json(content, Mark(str(file)), _SERVERS)
     try:
@@ -90,18 +92,18 @@ def _read_project(file: Path) -> ProjectServers:
 
 
 def variables_in(*values: str) -> list[str]:
-    """The names of the variables that `expand_variables` would read, each once."""
+    """Return the names of variables in the values, each once."""
     return list(dict.fromkeys(chain.from_iterable(map(_VARIABLE.findall, values))))
 
 
 def expand_variables(
     values: Mapping[str, str], environ: Mapping[str, str], where: Callable[[str], Mark | None]
 ) -> dict[str, str]:
-    """The values with ``${VAR}`` replaced from the environment; a variable that is not set is an error."""
+    """Return the values with ``${VAR}`` replaced; raise WorkerError for an unset variable."""
 
     def replace(name: str, match: re.Match[str]) -> str:
         if match[1] not in environ:
-            problem = f"${{{match[1]}}}: the environment has no such variable"
+            problem = f"${{{match[1]}}}: this variable is not set"
             raise WorkerError(where(name), problem, hint=f"set {match[1]}")
         return environ[match[1]]
 

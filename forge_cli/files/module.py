@@ -1,4 +1,4 @@
-"""A Python file beside a worker, imported under a name of its own, with the files beside it that were read with it."""
+"""Local Python modules, imported from the bytes that were read, under a private name."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from forge_cli.files.sources import SourceFile, Sources
 
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader, MetaPathFinder
+# unused at run time; importing them would load importlib.resources
 else:  # which Python does not need, and which bring all that reads resources of packages
     InspectLoader = MetaPathFinder = object
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LocalModule:
-    """A module as it was read; ``digest`` covers the modules beside it that it imports, too."""
+    """A module that was read; ``digest`` covers the local modules that it imports as well."""
 
     path: Path
     digest: str
@@ -45,16 +46,16 @@ class LocalModule:
         return cls(path, sources.digest, sources)
 
     def load(self, seconds: float = LOAD_LIMIT) -> ModuleType:
-        """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at.
+        """Import the module; raise WorkerError with the failing line of the file.
 
-        Like a package that is installed, the same code is imported once a process.
+        Like an installed package, the same code is imported once per process.
         """
         return _load_once(self, seconds)
 
     def _load(self, seconds: float) -> ModuleType:
         if self.path.suffix != ".py" or self.sources.main is None:
             raise WorkerError(
-                Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py"
+                Mark(str(self.path)), "not a Python file; a module of tools ends in .py"
             )
         announce_third_party(str(self.path))
         name = f"{PREFIX}{self.digest[:16]}"
@@ -97,7 +98,7 @@ def _import_within(seconds: float, path: Path, function: Callable[..., T], *args
 
 @dataclass(frozen=True)
 class LocalPackage:
-    """Modules below a folder, found by no other code; ``digest`` covers those that they import from there, too."""
+    """Private modules below a folder; ``digest`` covers the local modules that they import."""
 
     root: Path
     digest: str
@@ -105,13 +106,13 @@ class LocalPackage:
 
     @classmethod
     def read(cls, root: Path, modules: Iterable[str]) -> LocalPackage:
-        """``modules`` are those that are going to be loaded, by their dotted names from the folder ``root``."""
+        """Read the modules with these dotted names below the folder ``root``."""
         sources = Sources.below(root, modules)
         sources.check()
         return cls(root, sources.digest, sources)
 
     def load(self, module: str, seconds: float = LOAD_LIMIT) -> ModuleType:
-        """Import one of its modules; what goes wrong is a WorkerError with the line that it went wrong at."""
+        """Import one of the modules; raise WorkerError with the failing line."""
         name = f"{PREFIX}{sha256(f'{self.root}{self.digest}'.encode()).hexdigest()[:16]}"
         _find_from(name, self.sources)
         if name not in sys.modules:
@@ -124,20 +125,21 @@ class LocalPackage:
 
 
 class _SourceLoader(InspectLoader):
-    """Runs the very bytes that were read: a .pyc in a cache may be older than the file beside it, or planted."""
+    """Runs the bytes that were read: a cached .pyc may be outdated or planted."""
 
     def __init__(self, file: SourceFile, finder: _SourceFinder) -> None:
-        self.file, self.finder = file, finder
+        self.file = file
+        self.finder = finder
 
     def get_source(self, fullname: str) -> str:
         return importlib.util.decode_source(self.file.content or b"")
 
     def get_code(self, fullname: str) -> CodeType:
-        # Else the code would inherit the __future__ imports of this module.
+        # Otherwise the code would inherit the __future__ imports of this module.
         return compile(self.file.content or b"", str(self.file.path), "exec", dont_inherit=True)
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """A module as any other."""
+        """Return None for an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
         # An import statement calls the __import__ of its own module, so no other code is affected.
@@ -149,27 +151,22 @@ class _SourceLoader(InspectLoader):
 
 
 def _find_from(package: str, sources: Sources) -> _SourceFinder:
-    """The finder of a package; there is one as long as the process lives, since functions import, too."""
-    known = next(
-        (
-            each
-            for each in sys.meta_path
-            if isinstance(each, _SourceFinder) and each.package == package
-        ),
-        None,
-    )
-    if known is None:
-        known = _SourceFinder(package, sources)
-        # First, because the usual finders would look into the folder itself.
-        sys.meta_path.insert(0, known)
-    return known
+    """Return the finder of a package; it stays installed, because functions import as well."""
+    for known in sys.meta_path:
+        if isinstance(known, _SourceFinder) and known.package == package:
+            return known
+    finder = _SourceFinder(package, sources)
+    # First, because the usual finders would read the folder itself.
+    sys.meta_path.insert(0, finder)
+    return finder
 
 
 class _SourceFinder(MetaPathFinder):
-    """Finds the files that were read, for imports that stand in them; no other code can name them."""
+    """Finds files that were read, for imports inside of them; other code cannot name them."""
 
     def __init__(self, package: str, sources: Sources) -> None:
-        self.package, self.sources = package, sources
+        self.package = package
+        self.sources = sources
 
     def import_from_here(
         self,
@@ -179,11 +176,11 @@ class _SourceFinder(MetaPathFinder):
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """Imports as the statement does them: a library is found first, then a module beside."""
+        """Import like the statement: libraries first, then local modules."""
         top, _, rest = name.partition(".")
         if level or top not in self.sources.tops:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
-        # Without a fromlist __import__ would give the package at the top, and not the module.
+        # Without a fromlist, __import__ returns the top package instead of the module.
         found = builtins.__import__(
             f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0
         )
@@ -196,10 +193,9 @@ class _SourceFinder(MetaPathFinder):
             return None
         name = fullname.removeprefix(f"{self.package}.")
         file = self.sources.files.get(name)
-        if file is None and not self.sources.is_folder(
-            name
-        ):  # the next finder would look into the folder itself
-            problem = f"No module named '{name}' among the files that import statements named when it was read"
+        # Without an error the next finder would read the folder itself.
+        if file is None and not self.sources.is_folder(name):
+            problem = f"No module named '{name}' among the files that import statements name"
             raise ModuleNotFoundError(problem, name=fullname)
         loader = None if file is None else _SourceLoader(file, self)
         spec = ModuleSpec(fullname, loader, is_package=file is None or file.is_package)
@@ -214,7 +210,7 @@ class _SourceFinder(MetaPathFinder):
 
 
 def _blame(error: BaseException, path: Path) -> Mark:
-    """The line of the file at which its import failed."""
+    """Return the line of the file at which its import failed."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return Mark(str(path), error.lineno or 1, error.offset or 1)
     # The last frame of the file: the error itself may come from a library that it called.

@@ -1,4 +1,4 @@
-"""The policy of the organisation on this machine: a file that the person who uses forge cannot write."""
+"""The policy of an organisation: a file that the user of forge cannot write."""
 
 from __future__ import annotations
 
@@ -33,103 +33,104 @@ ADDRESSES = {
     "vertex": ("ANTHROPIC_VERTEX_BASE_URL", None),
     "foundry": ("ANTHROPIC_FOUNDRY_BASE_URL", None),
 }
-"""By provider: the variable that names its address, and the address without it."""
+"""The variable with the address of each provider, and the default address."""
 OFFLINE = "script"
 _LOADS = re.compile(
     r"PATH|HOME|ENV|IFS|SHELLOPTS|CLASSPATH|(LD|DYLD|BASH|GIT|UV|PIP|JAVA|JDK|XDG)_.*|NODE_(OPTIONS|PATH)"
     r"|(?i:npm_config)_.*|(PYTHON|PERL|PERL5|RUBY)(PATH|HOME|STARTUP|EXECUTABLE|PLATLIBDIR|USERBASE|LIB|OPT).*"
 )
-"""Variables that decide which program is started under a name, or what it loads."""
+"""Variables that determine which program a name starts, or what it loads."""
 
 _UP = re.compile(r"(?<!\.)\.\.(?![\w.])")
 Patterns = list[Annotated[str, Field(min_length=1)]]
 
 
 class AllowSection(Config):
-    """Things that may be used; all may where none is named here."""
+    """What may be used; a missing entry allows everything."""
 
     models: Patterns | None = None
-    """PROVIDER:MODEL; * stands for anything."""
+    """Models as PROVIDER:MODEL; * matches anything."""
     base_urls: Patterns | None = None
-    """The addresses at which models are asked."""
+    """Addresses of model providers."""
     plugins: list[str] | None = None
-    """Distributions whose plugins may load, besides forge's own."""
+    """Distributions whose plugins may load, besides those of forge."""
     mcp: Patterns | None = None
     """MCP servers: a URL, or a command with or without its arguments."""
     executables: bool = True
     """Whether ~/.forge/tools may be used."""
     workers: Patterns | None = None
-    """Worker files; ** stands for any folders. A name without a slash is one of those that come with forge."""
+    """Worker files; ** matches any folders. A name without a slash is a worker of forge."""
 
 
 class RequireSection(Config):
     """Requirements of every session."""
 
     isolation: Literal["required"] | None = None
-    """Child processes are confined, or nothing runs."""
+    """Child processes must be confined."""
     lock: bool = False
-    """Every worker is what its lock says."""
+    """Every worker must match its lock file."""
     read_only: bool = False
-    """Nothing is called that does more than read."""
+    """Only tools that read can be called."""
     on_ask: Literal["deny", "fail"] | None = None
-    """The meaning of an ask where forge cannot ask."""
+    """The meaning of an ask if forge cannot ask."""
     log_dir: Annotated[str, Field(pattern="^[/~]")] | None = None
-    """A folder that every session is logged to as well."""
+    """A folder for an additional log of every session."""
 
 
 class OrganisationPolicy(Config):
-    """The file of an organisation."""
+    """The policy file of an organisation."""
 
     allow: AllowSection = Field(default_factory=AllowSection.empty)
-    """Things that may be used."""
+    """What may be used."""
     require: RequireSection = Field(default_factory=RequireSection.empty)
     """Requirements of every session."""
     forbid: list[Literal["approve_all", "unconfined"]] = Field(default=[])
-    """approve_all: no session says yes to everything. unconfined: no command runs outside a sandbox."""
+    """approve_all: no session approves every call. unconfined: no command runs unconfined."""
     rules: list[dict[str, Any]] = Field(default=[])
-    """Rules for shell commands, which ask or block."""
+    """Rules for shell commands that ask or block."""
     limits: Limits = Field(default_factory=Limits.empty)
-    """Limits of the work of every worker."""
+    """Limits for every worker."""
 
     @property
     def file(self) -> str:
-        """Its path."""
+        """The path of the file."""
         where = self.where()
         return where.file if where else str(POLICY)
 
     def forbids(self, what: Literal["approve_all", "unconfined"]) -> Mark | None:
-        """The place that says so, or None."""
+        """Return the place of a prohibition; None without one."""
         return self.where("forbid", self.forbid.index(what)) if what in self.forbid else None
 
     def settings(self) -> MarkedDict:
-        """Rules and limits as the settings of a user would have them."""
-        data: dict[str, Any] = {"limits": self.section("limits")} if self.section("limits") else {}
+        """Return rules and limits in the form of a user's settings."""
+        data: dict[str, Any] = {}
+        marks: dict[str, Mark] = {}
+        if limits := self.section("limits"):
+            data["limits"] = limits
+            marks["limits"] = self.where("limits") or Mark(self.file)
         if self.rules:
-            rules = self.section("rules")
-            mark = self.where("rules") or Mark(self.file)
-            shell = MarkedDict(
-                [("rules", rules)], mark=mark, keys={"rules": mark}, values={"rules": mark}
-            )
-            data["policy"] = MarkedDict(
-                [("shell", shell)], mark=mark, keys={"shell": mark}, values={"shell": mark}
-            )
-        marks = {
-            key: self.where("rules" if key == "policy" else key) or Mark(self.file) for key in data
-        }
+            mark = marks["policy"] = self.where("rules") or Mark(self.file)
+            shell = _marked("rules", self.section("rules"), mark)
+            data["policy"] = _marked("shell", shell, mark)
         return MarkedDict(data.items(), mark=Mark(self.file), keys=marks, values=marks)
 
     def allows_model(self, name: str) -> bool:
+        """Return True if a model is allowed."""
         return self.allow.models is None or any(
             fnmatchcase(name, pattern) for pattern in self.allow.models
         )
 
     def allows_address(self, url: str) -> bool:
+        """Return True if the address of a model is allowed."""
         return self.allow.base_urls is None or any(
             _covers(pattern, url) for pattern in self.allow.base_urls
         )
 
     def allows_server(self, server: McpServer) -> bool:
-        """Whether a pattern means it, and no other program: named by ``..`` or a space it could be any."""
+        """Return True if a server is allowed, and cannot be another program.
+
+        A command with ``..``, or with a blank in a program found on PATH, could start anything.
+        """
         if self.allow.mcp is None:
             return True
         if server.url is not None:
@@ -143,7 +144,7 @@ class OrganisationPolicy(Config):
         return any(_names(pattern, program, args) for pattern in self.allow.mcp)
 
     def allows_worker(self, worker: Worker) -> bool:
-        """One that a program has made has no file to compare."""
+        """Return True if a worker is allowed; one that a program made has no file to compare."""
         if self.allow.workers is None or not worker.digest:
             return True
         path = Path(os.path.realpath(worker.path))
@@ -152,7 +153,7 @@ class OrganisationPolicy(Config):
         return any(_is_below(path, pattern) for pattern in self.allow.workers)
 
     def about_model(self, name: str, where: Mark | None, said: str = "") -> Iterator[WorkerError]:
-        """Its objection to a model; ``said`` is who named it, where no file did."""
+        """Yield the conflicts of a model; ``said`` is its origin if no file names it."""
         provider = name.partition(":")[0]
         if not self.allows_model(name):
             allowed = self.allow.where("models")
@@ -170,24 +171,22 @@ class OrganisationPolicy(Config):
         says = list_patterns(self.allow.base_urls)
         if address is None:
             yield policy_conflict(
-                where, f"the address of {name} is not known before it is asked", allowed, says
+                where, f"the address of {name} is unknown before a request", allowed, says
             )
         elif not self.allows_address(address):
-            said = (
-                f"{variable} is {address}"
-                if os.environ.get(variable, "").strip()
-                else f"{name} is asked at {address}"
-            )
-            yield policy_conflict(where, said, allowed, says)
+            problem = f"{name} is requested at {address}"
+            if os.environ.get(variable, "").strip():
+                problem = f"{variable} is {address}"
+            yield policy_conflict(where, problem, allowed, says)
 
     def check_plugin(self, distribution: str) -> None:
-        """Raise where the plugins of a distribution may not be loaded."""
+        """Raise WorkerError if plugins of a distribution may not be loaded."""
         allowed = self.allow.plugins
         if allowed is not None and canonical(distribution) not in map(canonical, allowed):
             raise self.about_plugin(distribution, None)
 
     def check_executables(self) -> None:
-        """Raise where the tools of the user's own folder may not be used."""
+        """Raise WorkerError if the user's own executables may not be used."""
         if not self.allow.executables:
             raise policy_conflict(
                 None,
@@ -197,27 +196,24 @@ class OrganisationPolicy(Config):
             )
 
     def about_plugin(self, distribution: str, where: Mark | None) -> WorkerError:
-        allow = self.allow
-        return policy_conflict(
-            where,
-            f"the package {distribution} is not allowed",
-            allow.where("plugins"),
-            list_patterns(allow.plugins),
-        )
+        """Return the conflict of a distribution that is not allowed."""
+        says = list_patterns(self.allow.plugins)
+        problem = f"the package {distribution} is not allowed"
+        return policy_conflict(where, problem, self.allow.where("plugins"), says)
 
     def about_server(
         self, name: str, server: McpServer, where: Mark | None
     ) -> Iterator[WorkerError]:
+        """Yield the conflicts of an MCP server."""
         command = " ".join([str(server.command), *server.args]) if server.command else ""
+        problems: list[str] = []
         if not self.allows_server(server):
-            problem = f"the MCP server {name} ({server.url or command}) is not allowed"
-            yield policy_conflict(
-                where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp)
-            )
-        for variable in (
-            each for each in server.env if self.allow.mcp is not None and _LOADS.fullmatch(each)
-        ):
-            problem = f"the MCP server {name} sets {variable}, which decides what is started"
+            problems.append(f"the MCP server {name} ({server.url or command}) is not allowed")
+        for variable in server.env:
+            if self.allow.mcp is not None and _LOADS.fullmatch(variable):
+                reason = "which determines the program that starts"
+                problems.append(f"the MCP server {name} sets {variable}, {reason}")
+        for problem in problems:
             yield policy_conflict(
                 where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp)
             )
@@ -227,8 +223,12 @@ class OrganisationPolicy(Config):
             )
 
 
+def _marked(key: str, value: Any, mark: Mark) -> MarkedDict:
+    return MarkedDict([(key, value)], mark=mark, keys={key: mark}, values={key: mark})
+
+
 def _covers(pattern: str, url: str) -> bool:
-    """Does a pattern mean this URL? ``*`` in its host stands for a part of a host; without a path it means them all."""
+    """Return True if a pattern matches a URL; without a path it matches all paths."""
     scheme, _, rest = pattern.partition("://")
     host, slash, path = rest.partition("/")
     try:
@@ -239,23 +239,25 @@ def _covers(pattern: str, url: str) -> bool:
     # A user name before the "@" can look like a host that is allowed.
     if parts.scheme != scheme or "@" in parts.netloc or not fnmatchcase(address, host.lower()):
         return False
+    if not slash:
+        return True
     # A server may resolve "..", even an encoded one, to a path that is not allowed.
-    return not slash or (
-        ".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path)
-    )
+    if ".." in unquote(parts.path).split("/"):
+        return False
+    return fnmatchcase(parts.path.lstrip("/"), path)
 
 
 def _climbs(word: str) -> bool:
-    """Has a word of a command ``..`` where a folder could stand, as in ``--root=/a/../b`` or ``file:///a/%2e%2e/b``?"""
+    """Return True if a word contains ``..`` as a folder, as in ``--root=/a/../b``, even encoded."""
     return any(_UP.search(spelling) for spelling in (word, unquote(word)))
 
 
 def _names(pattern: str, program: str, args: Sequence[str]) -> bool:
-    """Does a pattern mean this command? Each word stands for one, a last ``**`` for all that follow.
+    """Return True if a pattern matches a command, word by word; a final ``**`` matches the rest.
 
-    A pattern of the program alone means it with any arguments. The program may have blanks in its path.
+    A pattern of the program alone allows any arguments. The path of the program may contain blanks.
     """
-    # "*" matches blanks as well, so there have to be as many in the pattern.
+    # "*" matches blanks as well, so the pattern must have as many.
     if fnmatchcase(program, pattern) and program.count(" ") == pattern.count(" "):
         return True
     words = pattern.split(" ")
@@ -271,20 +273,24 @@ def _fit_words(args: Sequence[str], words: Sequence[str]) -> bool:
     if words[-1] == "**":
         args = args[: len(words) - 1]
         words = words[:-1]
-    fits = (
-        " " not in arg and fnmatchcase(arg, word) for arg, word in zip(args, words, strict=False)
-    )
-    return len(args) == len(words) and all(fits)
+    if len(args) != len(words):
+        return False
+    # A blank would let one argument match a pattern of several words.
+    pairs = zip(args, words, strict=True)
+    return all(" " not in arg and fnmatchcase(arg, word) for arg, word in pairs)
 
 
 def _is_below(path: Path, pattern: str) -> bool:
-    """Does a path fit a pattern in which ``**`` stands for any folders, and ``*`` for a part of a name?"""
+    """Return True if a path matches a pattern, in which ``**`` matches any folders."""
     wanted = place_of_user(pattern)
     return wanted is not None and _fit(path.parts, wanted.parts)
 
 
 def place_of_user(path: str) -> Path | None:
-    """A path of the policy, ``~`` being where the system says that a user is at home; None where it knows no place."""
+    """Return a path of the policy; ``~`` is the home that the system knows, not ``HOME``.
+
+    None if there is no such home.
+    """
     name, _, rest = path.partition("/")
     if not name.startswith("~"):
         return Path(path)
@@ -303,13 +309,13 @@ def _fit(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def load_policy() -> OrganisationPolicy | None:
-    """The policy of the organisation; None where there is no such file, and an error where it cannot be relied upon."""
+    """Return the policy of the organisation, if any; raise WorkerError if it is not trustworthy."""
     file = policy_file()
     if file is None:
         return None
     doubt = next(_doubts(file), None)
     if doubt:
-        problem = f"this policy of the organisation cannot be relied upon: {doubt}"
+        problem = f"the policy of the organisation cannot be trusted: {doubt}"
         raise WorkerError(Mark(str(file)), problem, hint=_remedy(file))
     return _read(file)
 
@@ -319,7 +325,7 @@ def _remedy(file: Path) -> str:
 
 
 def policy_file() -> Path | None:
-    """``FORGE_POLICY`` counts only where the machine has none."""
+    """Return the policy file; ``FORGE_POLICY`` counts only if the machine has none."""
     if machine_has_policy():
         return POLICY
     named = os.environ.get(POLICY_VARIABLE)
@@ -327,8 +333,8 @@ def policy_file() -> Path | None:
 
 
 def _doubts(file: Path) -> Iterator[str]:
-    """Everything on the way to a file is owned by root, or by who owns the file system, and others cannot write it."""
-    if is_inspecting():  # the parent process has looked, and here folders and owners are others
+    """Yield reasons not to trust a file: parents or owners that others could use to change it."""
+    if is_inspecting():  # the parent has checked; this process sees other folders and owners
         return
     # In a user namespace root of the host has another number.
     owners = {0, os.stat("/").st_uid}
@@ -339,23 +345,19 @@ def _doubts(file: Path) -> Iterator[str]:
         # If the path has a link on it, who can write the folder of the link can replace it.
         for place in (real, *real.parents, *file.parents):
             info = os.stat(place)
-            if info.st_uid not in owners or (info.st_uid == os.geteuid() != 0):
-                yield (
-                    f"{place} does not belong to root"
-                    if info.st_uid not in owners
-                    else f"{place} belongs to you"
-                )
+            if info.st_uid not in owners:
+                yield f"{place} does not belong to root"
+            elif info.st_uid == os.geteuid() != 0:
+                yield f"{place} belongs to you"
             # In a sticky folder such as /tmp nobody can replace the files of others.
             sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
             if info.st_mode & 0o022 and not sticky:
-                yield f"others than root can write {place}"
+                yield f"other users than root can write {place}"
     except FileNotFoundError:
-        said = (
-            "it leads nowhere" if file == POLICY else f"{POLICY_VARIABLE}: there is no file {file}"
-        )
-        raise WorkerError(
-            Mark(str(file)) if file == POLICY else None, said, hint=_remedy(file)
-        ) from None
+        if file == POLICY:
+            raise WorkerError(Mark(str(file)), "broken link", hint=_remedy(file)) from None
+        problem = f"{POLICY_VARIABLE}: there is no file {file}"
+        raise WorkerError(None, problem, hint=_remedy(file)) from None
     except OSError as error:
         raise cannot_read(file, error, hint=_remedy(file)) from None
 
@@ -370,13 +372,16 @@ def _read(file: Path) -> OrganisationPolicy:
     )
     for index, rule in enumerate(policy.rules):
         if rule.get("approval") not in ("ask", "blocked"):
-            problem = f"rules[{index}]: a rule of an organisation says 'approval: ask' or 'approval: blocked'"
+            problem = (
+                f"rules[{index}]: a rule of an organisation needs 'approval: ask' "
+                "or 'approval: blocked'"
+            )
             raise WorkerError(policy.where("rules", index), problem)
     return policy
 
 
 def required_on_ask(policy: OrganisationPolicy, said: OnAsk) -> OnAsk:
-    """The meaning of an ask where forge cannot ask: the stricter of both; parking what must not wait is a conflict."""
+    """Return the stricter meaning of an ask if forge cannot ask; raise WorkerError for ``park``."""
     wanted = policy.require.on_ask
     if wanted is None or said is OnAsk.FAIL:
         return said
@@ -391,9 +396,10 @@ def required_on_ask(policy: OrganisationPolicy, said: OnAsk) -> OnAsk:
 def policy_conflict(
     where: Mark | None, problem: str, policy: Mark | None, says: str
 ) -> WorkerError:
-    """The error for what an organisation does not allow, with both places."""
+    """Return the error for a conflict with the policy, with both places."""
     return WorkerError(where, f"{problem}, and {policy or 'the organisation'} says {says}")
 
 
 def list_patterns(patterns: list[str] | None) -> str:
+    """Return patterns as text for messages."""
     return ", ".join(patterns or ()) or "none"

@@ -1,4 +1,4 @@
-"""From YAML to data with marks, by PyYAML's events: what could surprise is refused, and says where and what to do."""
+"""Strict YAML to data with marks: surprising features are refused with place and remedy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ _BOOLEANS = {
     "FALSE": False,
 }
 
-_ANCHOR = (
-    "'&' and '*' name YAML anchors, which are not read; quote the text, or write the value out"
-)
-_TAG = "'!' begins a YAML tag, which is not read; remove the tag, or quote the text"
-_DIRECTIVE = "a line that begins with '%' is a YAML directive, which is not read; remove it, or quote the text"
-_ESCAPE = "this escape stands for no character; write the character itself, double the backslash, or use single quotes"
+_ANCHOR = "YAML anchors ('&' and '*') are not supported; quote the text, or write out the value"
+_TAG = "YAML tags ('!') are not supported; remove the tag, or quote the text"
+_DIRECTIVE = "YAML directives ('%') are not supported; remove the line, or quote the text"
+_ESCAPE = "unknown escape; write the character itself, double the backslash, or use single quotes"
 
-# PyYAML's message, our sentence, and whether to point at where the construct began rather than where it broke
+# PyYAML's message, our sentence, and True to point at the start of the construct.
 _SYNTAX = (
     (r"scanning an (?:alias|anchor)", _ANCHOR, True),
     (r"scanning a tag|undefined tag", _TAG, True),
@@ -47,10 +45,10 @@ _SYNTAX = (
     (r"cannot start any token", "text cannot begin with this character; quote it", False),
     (
         r"mapping values are not allowed",
-        "a ':' has no place here; quote the text, or check the indentation",
+        "unexpected ':'; quote the text or check the indentation",
         False,
     ),
-    (r"mapping keys are not allowed", "a '?' has no place here; quote the text", False),
+    (r"mapping keys are not allowed", "unexpected '?'; quote the text", False),
     (
         r"sequence entries are not allowed",
         "a list cannot begin here; move '-' to the next line, or quote it",
@@ -58,41 +56,41 @@ _SYNTAX = (
     ),
     (
         r"scanning a simple key",
-        "no ':' follows this key; add one, or indent or quote the text",
+        "missing ':' after this key; add one, or indent or quote the text",
         True,
     ),
     (
         r"scanning a block scalar",
-        "text after '|' or '>' belongs on the lines below; indent them alike",
+        "text after '|' or '>' must start on the next line, with the same indentation on each",
         False,
     ),
     (
         r"quoted scalar.*(?:end of stream|document)",
-        "the quote that opens here is never closed; close it",
+        "this quote is never closed; close it",
         True,
     ),
     (r"quoted scalar", _ESCAPE, False),
     (
         r"flow",
-        "a ',' or the bracket that closes what began on line {line} is missing before this place; add it",
+        "missing ',' or closing bracket before this place; the bracket opens on line {line}",
         False,
     ),
     (
         r"document start",
-        "the document ends above this line; remove the line, or check its indentation",
+        "unexpected text after the end of the document; remove it, or check its indentation",
         False,
     ),
-    (r"", "this does not fit the lines above it; check the indentation and the quotes", False),
+    (r"", "invalid YAML; check the indentation and the quotes", False),
 )
 
 
 def parse_mapping(text: str, file: str) -> MarkedDict:
-    """Read one mapping from text that holds nothing but characters of YAML."""
+    """Parse one mapping from text that contains only YAML characters."""
     return _Reader(text, file).read()
 
 
 class _Sequence(Struct):
-    """A list whose end has not been read yet."""
+    """A list that is not complete yet."""
 
     mark: Mark
     items: list[Any] = field(default_factory=list)
@@ -107,7 +105,7 @@ class _Sequence(Struct):
 
 
 class _Mapping(Struct):
-    """A mapping whose end has not been read yet; ``key`` waits for its value."""
+    """A mapping that is not complete yet; ``key`` waits for its value."""
 
     mark: Mark
     key: str | None = None
@@ -126,12 +124,11 @@ class _Mapping(Struct):
 
     def _new_key(self, value: Any, mark: Mark) -> str:
         if not isinstance(value, str):
-            raise WorkerError(mark, f"a key must be text, and this one is {_kind(value)}; quote it")
+            raise WorkerError(mark, f"a key must be text, not {_kind(value)}; quote it")
         if value in self.keys_at:
             shown = repr(cut(value, 60, "end"))
-            raise WorkerError(
-                mark, f"the key {shown} stands on line {self.keys_at[value].line} already; keep one"
-            )
+            first = self.keys_at[value].line
+            raise WorkerError(mark, f"duplicate key {shown} (first on line {first}); keep one")
         return value
 
     def close(self) -> MarkedDict:
@@ -141,7 +138,7 @@ class _Mapping(Struct):
 
 
 class _Reader:
-    """Builds data from YAML events on a stack of its own, and stops at the first event that is refused."""
+    """Builds data from YAML events on its own stack, up to the first invalid event."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -160,11 +157,9 @@ class _Reader:
             raise self._syntax(error) from None
         except (yaml.YAMLError, ValueError, OverflowError):
             # PyYAML lets a ValueError out for some escapes, in tags above all
-            raise WorkerError(self.at, f"not YAML soon after this place: {_ESCAPE}") from None
+            raise WorkerError(self.at, f"invalid YAML soon after this place: {_ESCAPE}") from None
         if self.top is None:
-            raise WorkerError(
-                Mark(self.file), "nothing is written here; write at least one 'key: value'"
-            )
+            raise WorkerError(Mark(self.file), "the file is empty; write at least one 'key: value'")
         return self.top
 
     def _take(self, event: yaml.Event) -> None:
@@ -188,7 +183,9 @@ class _Reader:
         if self._text_at(event, "%"):
             raise WorkerError(self._mark(event), _DIRECTIVE)
         if self.started:
-            problem = "a second document begins here; keep one in a file (front matter is for .md and .worker files)"
+            problem = (
+                "only one document per file is supported (front matter is for .md and .worker)"
+            )
             raise WorkerError(self._mark(event), problem)
         self.started = True
 
@@ -197,11 +194,11 @@ class _Reader:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise WorkerError(
-                mark, f"more than {MAX_NODES:,} keys and values; move data to files of its own"
+                mark, f"more than {MAX_NODES:,} keys and values; move data to separate files"
             )
         if event.anchor is not None:
             raise WorkerError(mark, _ANCHOR)
-        # libyaml keeps no trace of a lone '!', which makes a number of a quoted "1"
+        # libyaml does not report a lone '!', which would make a number of a quoted "1".
         if event.tag is not None or self._text_at(event, "!"):
             raise WorkerError(mark, _TAG)
         return mark
@@ -250,7 +247,7 @@ class _Reader:
 
 
 def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
-    """YAML 1.1 finds numbers and booleans in ``0777``, ``12:30`` and ``off``; here they are what they look like."""
+    """Convert a scalar; unlike in YAML 1.1, ``0777``, ``12:30`` and ``off`` are text."""
     value: str = event.value
     if _SURROGATE.search(value):
         raise WorkerError(mark, _ESCAPE)
@@ -270,22 +267,20 @@ def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
 def _integer(value: str, mark: Mark) -> int:
     # The length first: int() raises an error of its own for thousands of digits.
     if len(value) > 20 or not -(2**63) <= int(value) < 2**64:
-        raise WorkerError(
-            mark, "this number does not fit in 64 bits; quote it if it is meant as text"
-        )
+        raise WorkerError(mark, "this number exceeds 64 bits; quote it if it is text")
     return int(value)
 
 
 def _float(value: str, mark: Mark) -> float:
     number = float(value)
     if math.isinf(number):
-        raise WorkerError(mark, "this number is too large; quote it if it is meant as text")
+        raise WorkerError(mark, "this number is too large; quote it if it is text")
     return number
 
 
 def _not_a_mapping(value: Any, mark: Mark) -> WorkerError:
     return WorkerError(
-        mark, f"the file must hold keys and values ('key: value'), not just {_kind(value)}"
+        mark, f"the file must contain keys and values ('key: value'), not just {_kind(value)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The place of an error: in a file, with its line and column, or in a path that an option names."""
+"""Places of errors: in a file with line and column, or in a path from an option."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ _IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 def whole_file(file: Path | str, problem: str, *, hint: str | None = None) -> WorkerError:
-    """An error of a file as a whole: it cannot be read, or is something else."""
+    """Return the error of a file as a whole."""
     return WorkerError(Mark(str(file)), problem, hint=hint)
 
 
 def cannot_read(
     file: Path | str, error: OSError, what: str = "it ", *, hint: str | None = None
 ) -> WorkerError:
+    """Return the error of a file that cannot be read."""
     return whole_file(file, f"{what}cannot be read: {error.strerror}", hint=hint)
 
 
 def decode_utf8(raw: bytes, where: Mark) -> str:
-    """The text of a file, or of a line of one; ``where`` is its first character. A byte order mark is left out."""
+    """Decode a file or a line of it, without a byte order mark; ``where`` is its start."""
     try:
         return raw.decode().removeprefix(_BOM)
     except UnicodeDecodeError as error:
@@ -36,7 +37,7 @@ def decode_utf8(raw: bytes, where: Mark) -> str:
 
 
 def parse_json(raw: bytes | str, where: Mark, problem: str = "this is not JSON") -> Any:
-    """The JSON of a file, or of a line of one; ``problem`` is the sentence where it is not that."""
+    """Parse the JSON of a file, or of a line of it; ``problem`` begins the message of an error."""
     text = raw if isinstance(raw, str) else decode_utf8(raw, where)
     try:
         return json.loads(text)
@@ -46,7 +47,7 @@ def parse_json(raw: bytes | str, where: Mark, problem: str = "this is not JSON")
 
 
 def read_kept(file: Path, problem: str, hint: str) -> dict[str, Any]:
-    """The JSON object in a file that forge keeps; nothing where there is none. ``problem`` says what else it is."""
+    """Read a JSON object that forge keeps in a file; return an empty one if there is no file."""
     try:
         found = parse_json(file.read_bytes(), Mark(str(file)), problem)
     except (FileNotFoundError, NotADirectoryError):
@@ -61,7 +62,7 @@ def read_kept(file: Path, problem: str, hint: str) -> dict[str, Any]:
 
 
 def place_of(error: Exception, where: Mark) -> Mark:
-    """The place of an error in a text that begins at ``where``; its beginning where that is not known."""
+    """Return the place of an error in a text that begins at ``where``; ``where`` if unknown."""
     match error:
         case UnicodeDecodeError():
             before = error.object[: error.start].decode("utf-8", "replace").removeprefix(_BOM)
@@ -76,20 +77,20 @@ def place_of(error: Exception, where: Mark) -> Mark:
 
 
 def place_in(before: str, where: Mark) -> Mark:
-    """The place behind a text that begins at ``where``."""
+    """Return the place at the end of a text that begins at ``where``."""
     lines = before.count("\n")
     last = len(before) - before.rfind("\n")
     return Mark(where.file, where.line + lines, last if lines else where.column + len(before))
 
 
 def require_folder(option: str, path: Path, named: str | None = None) -> None:
-    """Refuse what is not a folder; ``named`` is how the option has it, where that is not the path itself."""
+    """Raise UsageError if a path is not a folder; ``named`` is its spelling in the option."""
     if not os.path.isdir(path):
         raise wrong_path(option, path, "folder", named)
 
 
 def wrong_path(option: str, path: Path, wanted: str, named: str | None = None) -> UsageError:
-    """The error for an option whose path is missing, or is not the file or folder that it wants."""
+    """Return the error of an option whose path is missing or of the wrong kind."""
     shown = str(path) if named is None else named
     label = f"{option} {shown}".strip()
     if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""Command lines of programs that forge starts unconfined, and the files of a project that these run and obey."""
+"""Command lines of unconfined programs, and the project files that these run and obey."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _SETTINGS = frozenset(
 _DATA = frozenset(
     (".db", ".sqlite", ".sqlite3", ".duckdb", ".log", ".pid", ".sock", ".csv", ".tsv", ".parquet")
 )
-"""Files that a program writes to itself."""
+"""Data files that programs write themselves."""
 _NODE = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".json", ".node")
 _NODE_PROGRAMS = frozenset(
     ("node", "nodejs", "tsx", "ts-node", "nodemon", "npm", "npx", "pnpm", "pnpx", "yarn", "bun")
@@ -135,7 +135,7 @@ _OBEYS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("mix", "elixir"), ("mix.exs", "mix.lock", "lib", "config")),
     **dict.fromkeys(("mise", "rtx"), ("mise.toml", ".mise.toml")),
 }
-"""By the name of a program, the files that it obeys in the folder that it works in."""
+"""The files in its working folder that each program obeys."""
 _FOLDER_OPTIONS = frozenset(
     ("--directory", "--project", "--prefix", "--cwd", "--chdir", "--dir", "--from", "-C", "cd")
 )
@@ -164,13 +164,13 @@ _CODE_OPTIONS = frozenset(
         ),
     )
 )
-"""Options whose value is code, also where it is a folder, or several with colons between them."""
+"""Options whose value is code, as a file, a folder, or several folders with colons."""
 _FILE_OPTIONS = frozenset(("--manifest-path", "--justfile", "--taskfile", "--makefile"))
-"""Options whose value is a file in the folder that is worked in."""
+"""Options whose value is a file in the working folder."""
 _TAKES_FOLDER = frozenset(
     ("go", "npx", "pnpx", "bunx", "bun", "node", "npm", "pipx", "uvx", "deno", "nix", "cargo")
 )
-"""Programs that run a folder, where it is spelled with a slash."""
+"""Programs that run a folder if its name contains a slash."""
 _LINES = {
     "Makefile",
     "makefile",
@@ -181,20 +181,20 @@ _LINES = {
     "Procfile",
     "Procfile.dev",
 }
-"""Files whose lines are command lines, as those of a shell's script are."""
+"""Files whose lines are commands, like those of shell scripts."""
 _RECIPES = _LINES - {"Procfile", "Procfile.dev"}
 _TARGET = re.compile(r"([\w.% /-]+?)\s*:(?!=)\s*([^#]*)")
 _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 _LONGEST_SCRIPT = 64 * 1024
 _TAKES_LINE = re.compile("-[A-Za-z]*[cS]|--run|--command|--cmd|--exec")
-"""Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
+"""Options followed by a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _RELATIVE = re.compile(
     r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)["'](\.{1,2}/[^"'\n]+)["']"""
 )
 _SEARCHED = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 _BARE = re.compile(r"[^-\s][^\s]*")
-"""The path of a file that is not there, and no option or sentence."""
+"""A word that can be the path of a missing file, not an option or a sentence."""
 _DEPTH = 4
 
 
@@ -202,13 +202,13 @@ class StartedFiles(Struct, frozen=True):
     """The files that a command line starts, imports and obeys."""
 
     words: frozenset[Path]
-    """Those that it names itself, existing or not."""
+    """Files that the command line names, existing or not."""
     around: frozenset[Path]
-    """Files, and folders with all that lies in them, that these import from."""
+    """Imported files, and folders that count with everything in them."""
     searched: frozenset[Path] = frozenset()
-    """Folders in which Python looks for every module first, and that count only for such names: a script lies there."""
+    """Folders of scripts, in which Python looks for every module first."""
     imported: frozenset[str] = frozenset()
-    """The first names of modules that scripts there import, which may be compiled ones as well."""
+    """Top-level names that these scripts import, which may be compiled modules."""
 
     @property
     def all(self) -> frozenset[Path]:
@@ -221,10 +221,10 @@ def started_files(
     env: Mapping[str, str] | None = None,
     outer: Iterable[Path] = (),
 ) -> StartedFiles:
-    """Those of a command that is started in a folder.
+    """Return the files of a command that starts in a folder.
 
-    A folder that a script imports from counts as a whole, unless it is that folder, or one of ``outer``, or lies
-    around one of them: there the files count that the script imports.
+    A folder that a script imports from counts as a whole. The exception is the working folder, a
+    folder in ``outer``, or a parent of these: there only imported files count.
     """
     found = _Finding(folder, (folder, *outer))
     found.follow(list(argv))
@@ -247,12 +247,12 @@ class _Finding:
         self.searched: set[Path] = set()
         self.imported: set[str] = set()
         self._read: set[Path] = set()
-        """Scripts whose lines were followed."""
+        """Scripts whose lines have been followed."""
         self._words: Sequence[str] = ()
-        """The command line that is being followed."""
+        """The current command line."""
 
     def follow(self, words: Sequence[str], depth: int = 0) -> None:
-        """Look at each word of a command line; a program counts wherever it stands, as behind ``timeout 9``."""
+        """Follow each word of a command line; a program counts anywhere, as after ``timeout 9``."""
         before = ""
         # Lines of scripts are followed from in here, and the outer line goes on afterwards.
         around = self._words
@@ -276,8 +276,10 @@ class _Finding:
         self._words = around
 
     def follow_variable(self, name: str, value: str) -> None:
+        """Follow the value of an environment variable."""
         if name in _SEARCHED:
             for entry in filter(None, value.split(os.pathsep)):
+                # Only PYTHONPATH is searched by name; other variables name whole folders of code.
                 path = Path(os.path.normpath(self._bases[0] / os.path.expanduser(entry)))
                 if not self._is_apart(path):
                     self.searched.update([path] if name == "PYTHONPATH" else [])
@@ -295,7 +297,7 @@ class _Finding:
                 self.around.add(path)
 
     def _follow_option(self, before: str, word: str) -> None:
-        """A folder of code: the value of an option, in its own word or in the same one."""
+        """Follow a folder of code that is the value of an option, in the same word or the next."""
         option, _, value = word.partition("=")
         if before in _CODE_OPTIONS:
             value = word
@@ -310,7 +312,7 @@ class _Finding:
                     self.around.add(path)
 
     def _follow_code_word(self, code: str, before: Sequence[str]) -> None:
-        """A program in Python on the command line: what it imports, and what it names in quotes."""
+        """Follow Python code on the command line: its imports and quoted paths."""
         if not _is_python(before[:-1]):
             return
         for base in self._bases:
@@ -322,7 +324,7 @@ class _Finding:
                     self.around.add(path)
 
     def _follow_lines(self, path: Path, depth: int) -> None:
-        """The command lines in a script of a shell, a Makefile or the like, each once."""
+        """Follow the commands in a shell script, Makefile or similar, once per file."""
         if path in self._read or depth >= _DEPTH:
             return
         self._read.add(path)
@@ -356,7 +358,7 @@ class _Finding:
                 self.words.update(module_paths(base, name.split(".")))
 
     def _follow_word(self, word: str, before: Sequence[str], depth: int) -> None:
-        """A word that names a file, or would if there were one; one that names a folder is most often data."""
+        """Follow a word that is a file, or would be if it existed; folders are usually data."""
         if not word or len(word) > 1000 or "\0" in word or "://" in word:
             return
         module, colon, _ = word.partition(":")
@@ -406,7 +408,7 @@ class _Finding:
             self._follow_lines(path, depth)
 
     def _follow_code(self, path: Path) -> None:
-        """The folder around code, or what it imports where the folder is the whole project."""
+        """Follow the folder of code; if that is the whole project, only its imports."""
         if self._is_apart(path.parent):
             self.around.add(path.parent)
         elif path.suffix in (".py", ".pyw") or _names_python(path):
@@ -416,9 +418,9 @@ class _Finding:
             self.around.update(_required(path))
             for folder in path.parents:
                 if any(folder.is_relative_to(base) for base in self._bases):
-                    self.around.update(
-                        each for name in _NODE_FILES if (each := folder / name).exists()
-                    )
+                    for name in _NODE_FILES:
+                        if (folder / name).exists():
+                            self.around.add(folder / name)
 
     def _follow_sources(self, sources: Sources) -> None:
         self.imported |= sources.tops | {
@@ -429,12 +431,12 @@ class _Finding:
             self.around.add(first if first.is_dir() and (first / "__init__.py").exists() else path)
 
     def _is_apart(self, folder: Path) -> bool:
-        """Whether a folder is not the project itself, nor around it."""
+        """Return True if a folder is neither the project nor a parent of it."""
         return folder not in self._outer and Path(os.path.realpath(folder)) not in self._outer
 
 
 def is_code(path: Path) -> bool:
-    """Whether a file is a program, by its name, its mode or its first two bytes."""
+    """Return True if a file is a program, by its name, mode or first two bytes."""
     if path.suffix in _CODE:
         return True
     try:
@@ -460,7 +462,7 @@ def _is_shell_script(path: Path) -> bool:
 
 
 def _command_lines(path: Path, wanted: Sequence[str]) -> list[str]:
-    """The lines that are run: of a shell's script all, else those of what the words ``wanted`` name."""
+    """Return the commands of a shell script, or of the ``wanted`` targets of another file."""
     try:
         with open(path, "rb") as file:
             text = file.read(_LONGEST_SCRIPT).decode(errors="replace").replace("\\\n", " ")
@@ -488,26 +490,26 @@ def _scripts_of(text: str, wanted: Sequence[str]) -> list[str]:
 
 
 def _recipes_of(text: str, wanted: Sequence[str]) -> list[str]:
-    """The lines of targets, and of those that they depend on; of the first one where none is named."""
+    """Return the commands of targets and their dependencies; of the first target by default."""
     recipes: dict[str, tuple[list[str], list[str]]] = {}
     lines: list[str] = []
     for line in text.splitlines():
         if line[:1].isspace():
-            # "@", "-" and "+" are signs for make, and no part of the command.
+            # "@", "-" and "+" are signs for make, not a part of the command.
             lines.append(line.strip().lstrip("@-+"))
         elif (found := _TARGET.match(line)) and not found[1].startswith("."):
             lines = []
             recipes.update((name, (found[2].split(), lines)) for name in found[1].split())
     waiting = [name for name in wanted if name in recipes] or list(recipes)[:1]
     seen = dict.fromkeys(waiting)
-    for name in waiting:  # the list grows meanwhile, by what each target depends on
+    for name in waiting:  # the list grows by the dependencies of each target
         waiting += [each for each in recipes[name][0] if each in recipes and each not in seen]
         seen.update(dict.fromkeys(recipes[name][0]))
     return list(chain.from_iterable(recipes[name][1] for name in waiting))
 
 
 def _names_python(path: Path) -> bool:
-    """Whether the first line of a script has it run by Python."""
+    """Return True if the first line of a script names Python."""
     try:
         with open(path, "rb") as file:
             first = file.readline(200)
@@ -531,30 +533,24 @@ def _split(line: str) -> list[str]:
 
 
 def _node_file(path: Path) -> Path | None:
-    """The file that node finds by a name without a suffix, or by that of a folder."""
+    """Return the file that node finds for a name without a suffix, or for a folder."""
     named = [path.with_name(f"{path.name}{suffix}") for suffix in _NODE] if path.name else []
-    return next(
-        (
-            each
-            for each in (*named, *(path / f"index{suffix}" for suffix in _NODE))
-            if each.is_file()
-        ),
-        None,
-    )
+    named += [path / f"index{suffix}" for suffix in _NODE]
+    return next((each for each in named if each.is_file()), None)
 
 
 def _required(path: Path) -> set[Path]:
-    """The files that a script of node names by relative paths, and those that they name."""
+    """Return the files that a node script imports by relative paths, recursively."""
     found: set[Path] = set()
     waiting = [path]
     while waiting:
         each = waiting.pop()
         for name in _relative_names(each, _stamp(each)):
             place = Path(os.path.normpath(each.parent / name))
-            # a script in TypeScript names the file that it will be compiled to
-            real = (
-                place if place.is_file() else _node_file(place) or _node_file(place.with_suffix(""))
-            )
+            real: Path | None = place
+            if not place.is_file():
+                # TypeScript names the compiled file, so another suffix is tried as well.
+                real = _node_file(place) or _node_file(place.with_suffix(""))
             if real is not None and real not in found:
                 waiting.append(real)
             found.add(real or place)

@@ -1,4 +1,4 @@
-"""Settings of a project: what its ``.forge/config.yaml`` may say, and how that goes together with the user's own."""
+"""Settings of a project, and how they are merged with the user's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from forge_cli.schema.marks import MarkedDict, MarkedList
 
 
 def read_project(file: Path) -> Settings:
-    """The settings of a project, trusted or not; WorkerError where it would loosen consent."""
+    """Read the settings of a project, trusted or not; raise WorkerError if they loosen consent."""
     project = read_settings(file)
     if project.approval.mode is ApprovalMode.APPROVE_ALL:
-        problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"
+        problem = (
+            "approval.mode: a project cannot approve calls; "
+            "use -y, or approval.mode in your own config.yaml"
+        )
         raise WorkerError(project.approval.where("mode"), problem)
     if project.import_timeout is not None:
         problem = "import_timeout: it depends on the machine; set it in your own config.yaml"
@@ -32,31 +35,30 @@ def read_project(file: Path) -> Settings:
 
 
 def hook_code(hook: HookConfig, workspace: Path) -> dict[Path, bytes]:
-    """The files of a project that a hook runs, with what they import: each is trusted by its content as well."""
+    """Return the project files that a hook runs or imports, which need trust as well."""
     return content_of_code(hook.argv, workspace) if hook.run else {}
 
 
 def _check_policy(project: Settings, name: str) -> None:
-    """A project's rules ask or block; what approves, or is not a list of rules, could loosen what a person decided."""
+    """Raise WorkerError if a project's policy contains anything but rules that ask or block."""
     section = project.section("policy", name)
     for key, rules in (section or {}).items():
         place = f"policy.{name}.{key}"
         if not isinstance(rules, list):
             where = project.where("policy", name, key)
-            raise WorkerError(where, f"{place}: a project can add rules, and nothing else")
+            raise WorkerError(where, f"{place}: a project can only add rules")
         for index, rule in enumerate(rules):
             if not isinstance(rule, dict) or rule.get("approval") not in ("ask", "blocked"):
-                problem = f"{place}[{index}]: the rule of a project says 'approval: ask' or 'approval: blocked'"
-                hint = (
-                    "what is approved in advance is for the worker, or your own config.yaml, to say"
-                )
-                raise WorkerError(project.where("policy", name, key, index), problem, hint=hint)
+                wanted = "a project's rule needs 'approval: ask' or 'approval: blocked'"
+                hint = "put rules that pre-approve in the worker, or in your own config.yaml"
+                where = project.where("policy", name, key, index)
+                raise WorkerError(where, f"{place}[{index}]: {wanted}", hint=hint)
 
 
 def merge_settings(user: Settings, project: Settings) -> Settings:
-    """Consent and limits as strict as the stricter of the two; of what is a preference the project's counts.
+    """Merge settings: consent and limits are the stricter ones, preferences those of the project.
 
-    Of two servers with one name the user's counts: what a project brings cannot take its place.
+    Of two servers with the same name the user's counts: a project must not replace it.
     """
     both = user.model_copy(
         update={
@@ -93,23 +95,25 @@ def merge_settings(user: Settings, project: Settings) -> Settings:
 
 
 def _smaller(user: Limits, project: Limits) -> Limits:
-    """Each limit from the file that has the smaller one, with its mark."""
+    """Return the smaller of each limit, with its mark."""
     owners: dict[str, Settings | Limits] = {}
     for name in Limits.model_fields:
-        stated = [
-            (value, limits)
-            for limits in (user, project)
-            if (value := getattr(limits, name)) is not None
-        ]
-        if stated:
-            owners[name] = min(stated, key=lambda pair: pair[0])[1]
+        for limits in (user, project):
+            value = getattr(limits, name)
+            if value is None:
+                continue
+            if name not in owners or value < getattr(owners[name], name):
+                owners[name] = limits
     return parse_config(
         Limits, _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners)
     )
 
 
 def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:
-    """The rules of a project before those of the user: the first that matches counts, and a blocked one anyway."""
+    """Return the rules of the project and then the user's.
+
+    The first match counts, except that a matching rule that blocks always does.
+    """
     sections = [settings.section("policy", name) or {} for settings in (project, user)]
     keys = dict.fromkeys(chain(*sections))
     mark = next((section.mark for section in sections if isinstance(section, MarkedDict)), Mark(""))
@@ -126,7 +130,7 @@ def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:
 
 
 def _marked(data: Mapping[str, Any], owners: Mapping[str, Config], *loc: str) -> MarkedDict:
-    """Data whose values stand where their owners have them."""
+    """Return data whose values have the marks of their owners."""
     marks = {name: where for name, owner in owners.items() if (where := owner.where(*loc, name))}
     mark = next(iter(marks.values()), Mark(""))
     return MarkedDict(data.items(), mark=mark, keys=marks, values=marks)

@@ -1,4 +1,4 @@
-"""Regular files: opened by names that others chose without waiting for anybody, and synced against power cuts."""
+"""Regular files: opened without blocking, and synced against power cuts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _sync = os.fsync if sys.platform == "darwin" else os.fdatasync
 
 
 def sync_data(descriptor: int) -> None:
-    """Wait until what was written to a file is on the disk; a file system that cannot do that is not an error."""
+    """Sync the content of a file; a file system that cannot do that is not an error."""
     try:
         _sync(descriptor)
     except OSError as error:
@@ -25,7 +25,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def sync_folder(folder: Path | str, *, within: int | None = None) -> None:
-    """The same for the names in a folder, which may be named relative to an open one."""
+    """Sync the names in a folder; ``within`` is an open parent folder."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
     except OSError:
@@ -40,7 +40,7 @@ def sync_folder(folder: Path | str, *, within: int | None = None) -> None:
 
 
 def sync_folders_of(paths: Iterable[Path]) -> None:
-    """The same for the names in the folder of each path, or in the one above it where that is gone."""
+    """Sync the names in the folder of each path, or in its nearest existing parent."""
     folders: set[Path] = set()
     for path in paths:
         folder = path.parent
@@ -52,14 +52,14 @@ def sync_folders_of(paths: Iterable[Path]) -> None:
 
 
 class NotRegularError(OSError):
-    """A pipe, a device or a socket: reading it could block, or never end."""
+    """A pipe, device or socket, whose reading could block or never end."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def open_regular(path: str | Path) -> BufferedReader:
-    """Open anything at a path for reading; a folder is an IsADirectoryError."""
+    """Open a regular file for reading; raise IsADirectoryError for a folder."""
     # No waiting for the other end of a pipe, and no terminal that becomes the one of this process.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
@@ -75,6 +75,6 @@ def open_regular(path: str | Path) -> BufferedReader:
 
 
 def read_regular(path: str | Path, limit: int = -1) -> bytes:
-    """The content of a file, or its first ``limit`` bytes."""
+    """Return the content of a regular file, or its first ``limit`` bytes."""
     with open_regular(path) as file:
         return file.read(limit)

@@ -1,4 +1,4 @@
-"""Replacing a file as a whole: a reader sees the old content or the new, never a part, also after a power cut."""
+"""Atomic replacement of files: readers see the old or the new content, even after a power cut."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from forge_cli.files.home import make_private
 from forge_cli.files.regular import sync_data, sync_folder
 
 _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_PREFIX, _SUFFIX = ".forge-", ".tmp"
+_PREFIX = ".forge-"
+_SUFFIX = ".tmp"
 _OWN_NAME = re.compile(r"\.forge-[0-9a-f]{16}\.tmp")
-"""Temporary files of ``replace_in``: while they are there they are locked, so one that is not was left behind."""
+"""Temporary files of ``replace_in``; they are locked while in use, so an unlocked one is stale."""
 _swept = set[tuple[int, int]]()
-"""Folders that this process has looked through."""
+"""Folders that this process has swept."""
 
 
 def replace_file(
     file: Path, content: str | bytes | BufferedReader, *, mode: int = 0o666, durable: bool = True
 ) -> None:
-    """Give a file new content; ``mode`` is subject to the umask. Folders on the way are made for this user alone.
+    """Replace the content of a file; ``mode`` is subject to the umask.
 
-    Only caches are not ``durable``: they need not be there after a power cut.
+    Missing parent folders are private. Only caches are not ``durable``: a power cut may lose them.
     """
     make_private(file.parent)
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -47,7 +48,10 @@ def replace_in(
     like: os.stat_result | None = None,
     durable: bool = True,
 ) -> None:
-    """The same in an open folder; mode and owner may be ``like`` those of another file, which may be ``data``, open."""
+    """Replace a file in an open folder.
+
+    Mode and owner may be ``like`` those of another file; ``data`` may be an open file.
+    """
     info = os.fstat(folder)
     # Once is enough: what is left over comes from processes that were killed before.
     if (info.st_dev, info.st_ino) not in _swept:
@@ -82,7 +86,7 @@ def replace_in(
 
 
 def replace_by_link(folder: int, name: str, target: str) -> None:
-    """Put a link to ``target`` in the place of a file or a link in an open folder, or where nothing is, at once."""
+    """Replace a name in an open folder by a link to ``target``, atomically."""
     temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
     os.symlink(target, temporary, dir_fd=folder)
     try:
@@ -94,7 +98,7 @@ def replace_by_link(folder: int, name: str, target: str) -> None:
 
 
 def _open_temporary(folder: int, mode: int) -> tuple[str, int]:
-    """Make a temporary file and lock it, as its name is only safe from ``sweep_folder`` from then on."""
+    """Create a temporary file and lock it, which protects it from ``sweep_folder``."""
     while True:
         temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
         descriptor = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
@@ -106,11 +110,12 @@ def _open_temporary(folder: int, mode: int) -> tuple[str, int]:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # somebody swept the folder just then
+        # Another process swept the folder before the file was locked.
+        os.close(descriptor)
 
 
 def make_file(file: Path, text: str) -> None:
-    """Make a file of a person, with its content on the disk; a FileExistsError if something has that name."""
+    """Create a user's file and sync it; raise FileExistsError if the name is taken."""
     descriptor = os.open(file, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
@@ -126,7 +131,7 @@ def make_file(file: Path, text: str) -> None:
 
 
 def append_durably(file: Path, text: str) -> None:
-    """Append to a file of a person, or make it; the disk has it afterwards."""
+    """Append to a user's file, or create it, and sync it."""
     # A person may keep the file elsewhere, behind a link.
     descriptor = os.open(file, _FLAGS & ~os.O_NOFOLLOW | os.O_CREAT | os.O_APPEND, 0o666)
     try:
@@ -145,7 +150,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def sweep_folder(folder: Path | str, *, within: int | None = None) -> None:
-    """Remove what processes that were killed left in a folder."""
+    """Remove temporary files of killed processes in a folder."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
         try:
@@ -157,14 +162,14 @@ def sweep_folder(folder: Path | str, *, within: int | None = None) -> None:
 
 
 def _remove_link(folder: int, name: str) -> None:
-    """Remove a temporary link, which cannot be locked: it is there for a moment only."""
+    """Remove a temporary link, which cannot be locked; it exists only for a moment."""
     with suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=folder)
 
 
 def remove_stale(folder: int, name: str) -> bool:
-    """Remove a temporary file unless a process writes it right now; returns whether it is gone."""
+    """Remove a temporary file unless a process is writing it; return True if it is gone."""
     with suppress(OSError):
         descriptor = os.open(name, _FLAGS, dir_fd=folder)
         try:

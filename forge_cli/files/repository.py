@@ -1,4 +1,4 @@
-"""A repository as it lies around a folder: its top, its branch, and the files by which it speaks to every worker."""
+"""The repository around a folder: its top, branch and files of instructions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from msgspec import Struct
 from forge_cli.files.regular import read_regular
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
-"""The first of these that a folder has counts."""
+"""The first existing one in a folder counts."""
 _LONGEST = 4096
-_REF, _LINK = "ref: refs/heads/", "gitdir: "
+_REF = "ref: refs/heads/"
+_LINK = "gitdir: "
 
 
 class Guidance(Struct, frozen=True):
-    """The text for the model, the files it comes from, and those that are not trusted."""
+    """Instructions for the model, their files, and files that are not trusted."""
 
     text: str = ""
     files: tuple[Path, ...] = ()
@@ -25,7 +26,7 @@ class Guidance(Struct, frozen=True):
 
 
 def guidance_files(workspace: Path) -> list[Path]:
-    """Those that there are, from the top of the repository down; without a repository, of the folder alone."""
+    """Return existing guidance files from the top of the repository down."""
     top = repository_top(workspace)
     folders = [folder for folder in (workspace, *workspace.parents) if folder.is_relative_to(top)]
     found: list[Path] = []
@@ -35,7 +36,7 @@ def guidance_files(workspace: Path) -> list[Path]:
 
 
 def repository_top(folder: Path) -> Path:
-    """The folder around this one that has a ``.git``, of this user or of the owner of the folder; else the folder."""
+    """Return the nearest parent with a ``.git``, else the folder itself."""
     # The .git of another user, as in /tmp, must not make a repository of all that is below.
     owners = {os.getuid(), _owner(folder)}
     return next(
@@ -51,11 +52,14 @@ def _owner(path: Path) -> int | None:
 
 
 def _in(folder: Path) -> Iterator[Path]:
-    yield from [path for name in NAMES if os.path.lexists(path := folder / name)][:1]
+    for name in NAMES:
+        if os.path.lexists(folder / name):
+            yield folder / name
+            return
 
 
 def git_branch(folder: Path) -> str | None:
-    """The branch that is checked out in or around a folder; None without one. git itself is not started."""
+    """Return the current branch in or around a folder; None without one. git is not started."""
     for around in (folder, *folder.parents):
         place = around / ".git"
         head = _read(place / "HEAD") or _read(_linked(place) / "HEAD")
@@ -65,7 +69,7 @@ def git_branch(folder: Path) -> str | None:
 
 
 def _linked(place: Path) -> Path:
-    """The repository of a worktree: its ``.git`` is a file that says so."""
+    """Return the repository of a worktree, whose ``.git`` is a file with its path."""
     said = _read(place) or ""
     return place.parent / said.removeprefix(_LINK) if said.startswith(_LINK) else place
 

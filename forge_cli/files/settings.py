@@ -1,4 +1,4 @@
-"""Settings for every worker: the user's ``config.yaml``, and ``.forge/config.yaml`` of a project that is trusted."""
+"""Settings for every worker: the user's ``config.yaml`` and that of a trusted project."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
-"""Providers that have no keys of their own beside those that are known here."""
+"""Providers whose settings are all known here."""
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
 
 class HookConfig(Config):
-    """One entry of ``hooks``; what begins with ``/``, ``./``, ``../`` or ``~/`` in ``run`` is a path, from the file's
-    folder.
+    """An entry of ``hooks``.
 
-    ``match`` is the name of a tool, in which ``*`` and ``?`` stand for others.
+    Items of ``run`` that begin with ``/``, ``./``, ``../`` or ``~/`` are paths, relative to the
+    folder of the file. ``match`` is a tool name, in which ``*`` and ``?`` are wildcards.
     """
 
     on: HookName
@@ -42,36 +42,33 @@ class HookConfig(Config):
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if (self.run is None) == (self.observer is None):
-            raise ValueError(
-                "a hook has either 'run' with a command, or 'observer' with the name of a plugin's"
-            )
+            raise ValueError("a hook needs either 'run' (a command) or 'observer' (of a plugin)")
         if self.on == "record" and self.run is not None:
-            raise ValueError(
-                "a command would be started for every line of the record: name an 'observer'"
-            )
+            raise ValueError("a hook for 'record' cannot start a command; name an 'observer'")
         if self.on.startswith(("session", "record")) and self.match != "*":
-            raise ValueError(f"'match' is for tools, and {self.on} is about none")
+            raise ValueError(f"'match' is for tools, but {self.on} concerns no tool")
         return self
 
     @property
     def title(self) -> str:
-        """How people are told of it."""
+        """The name of the hook for people."""
         return visible(self.observer or os.path.basename(next(iter(self.run or ()))))
 
     @property
     def argv(self) -> list[str]:
+        """Its command, with resolved paths."""
         return [
             str(self._path(item)) if item.startswith(_PATHS) else item for item in self.run or ()
         ]
 
     @property
     def files(self) -> list[Path]:
-        """The files that its command names."""
+        """The existing files that its command names."""
         named = [self._path(item) for item in self.run or () if item.startswith(_PATHS)]
         return [path for path in named if path.is_file()]
 
     def matches(self, *names: str) -> bool:
-        """Is it for a tool that has one of these names?"""
+        """Return True if the hook applies to a tool with one of these names."""
         return any(fnmatchcase(name, self.match) for name in names)
 
     def _path(self, item: str) -> Path:
@@ -81,42 +78,42 @@ class HookConfig(Config):
 
 
 class PriceSection(Config):
-    """The price of a million tokens; those of the cache cost as much as other input where nothing else is said."""
+    """The price of a million tokens; cached tokens cost the same as input by default."""
 
     input: Dollars
-    """Dollars for a million tokens sent."""
+    """Dollars for a million input tokens."""
     output: Dollars
-    """Dollars for a million tokens received."""
+    """Dollars for a million output tokens."""
     cache_read: Dollars | None = None
     """Dollars for a million tokens read from the cache."""
     cache_write: Dollars | None = None
-    """Dollars for a million tokens put into the cache."""
+    """Dollars for a million tokens written to the cache."""
 
 
 class ModelOptions(Config):
-    """Facts of one model that forge cannot know: how it calls tools, its price, its window, and how slow it may be."""
+    """Facts about a model that forge cannot know, such as its price."""
 
     tools: Literal["native", "schema"] | None = None
-    """Whether it calls tools by itself, or is made to answer with JSON that names one."""
+    """Whether it calls tools natively, or must answer with JSON that names a tool."""
     price: PriceSection | None = None
     """The price of a million tokens."""
     context: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens its window holds."""
+    """The context window in tokens."""
     timeout: Seconds | None = None
-    """Seconds without anything new after which an answer counts as cut off."""
+    """Seconds without new data after which an answer counts as cut off."""
     transport: Literal["http", "sdk"] | None = None
-    """How requests of ``anthropic:`` are sent: by forge itself, or through Anthropic's SDK."""
+    """How requests of ``anthropic:`` are sent: by forge, or with Anthropic's SDK."""
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """How long one answer may get."""
+    """The most tokens of an answer."""
     thinking: Literal["off", "low", "medium", "high"] | None = None
-    """How much the model thinks before it answers."""
+    """The effort of thinking before an answer."""
     images: bool | None = None
-    """Whether the model is shown the images that tools give back, or only told of them."""
+    """Whether the model sees the images that tools return, or only descriptions."""
 
     @classmethod
     def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
-        """Other keys may be those of a provider, which is loaded when its model is used; see ``provider_keys``."""
+        """Skip keys of the provider, which is loaded with its model; see ``provider_keys``."""
         return super()._canonical(
             {key: value for key, value in data.items() if not cls._is_other(key)}
         )
@@ -126,7 +123,7 @@ class ModelOptions(Config):
         return snake_twin(str(key)) not in cls.model_fields
 
     def provider_keys(self) -> dict[str, Any]:
-        """Keys that are not forge's own, with their marks."""
+        """Return keys that are not forge's own, with their marks."""
         data = self.section()
         found = {key: value for key, value in (data or {}).items() if self._is_other(key)}
         if not isinstance(data, MarkedDict):
@@ -135,46 +132,46 @@ class ModelOptions(Config):
 
 
 class Settings(Config):
-    """Settings for every worker; nothing in here loosens what a worker forbids."""
+    """Settings for every worker; they never loosen what a worker forbids."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
-    """The model of workers that name none."""
+    """The model of workers without one."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """The answer to a call that asks: by a person, always yes or always no."""
     limits: Limits = Field(default_factory=Limits.empty)
-    """Limits of the work of every worker; the smaller limit counts."""
+    """Limits for every worker; the smaller limit counts."""
     trace: TraceLevel | None = None
-    """How much is told of the work."""
+    """How much progress is shown."""
     policy: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
-    """Rules that hold for every worker, by toolset; each toolset reads its own."""
+    """Rules for every worker, by toolset; each toolset parses its own."""
     models: dict[str, ModelOptions] = Field(default_factory=dict)
-    """Facts that forge cannot know of a model, by PROVIDER:MODEL."""
+    """Facts about models that forge cannot know, by PROVIDER:MODEL."""
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(
         default_factory=dict
     )
-    """Short names for models, which ``-m`` and ``model:`` take as well."""
+    """Short names for models, for ``-m`` and ``model:``."""
     mcp: McpServers = Field(default_factory=McpServers.empty)
-    """Servers that a worker can name under toolsets.mcp.servers."""
+    """Servers that workers can name under toolsets.mcp.servers."""
     tool_share: ToolShare | None = None
-    """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
+    """The share of the model's window for tool definitions; beyond it they load on demand."""
     hooks: list[HookConfig] = Field(default=[])
-    """Hooks that run when tools are called and sessions begin and end; one may tighten a verdict, never loosen one."""
+    """Hooks for tools and sessions; they may tighten a verdict, never loosen it."""
     import_timeout: Seconds | None = None
-    """Seconds that importing and opening third-party code may take; only the user's file may say it."""
+    """Seconds to import and open third-party code; only valid in the user's file."""
     titles: bool = True
     """Whether the model is asked for the title of a conversation."""
 
     def tool_share_of(self, worker: Worker) -> float | None:
-        """How much of the window the tools of a worker may take, where it or these settings say so."""
+        """Return the share of the window for a worker's tools; None if not set."""
         own = worker.config.tool_share
         return self.tool_share if own is None else own
 
     def options(self, model: str) -> ModelOptions:
-        """The settings of one model."""
+        """Return the settings of one model."""
         return self.models.get(model) or ModelOptions.empty()
 
     def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
-        """The settings of a model in keys of its provider, as the provider's class reads them."""
+        """Return the provider's own settings of a model, parsed by the provider's class."""
         if kind is None and model not in self.models:
             return None
         options = self.options(model)
@@ -189,20 +186,18 @@ class Settings(Config):
         return parse_config(kind, options.provider_keys(), at=at) if kind else None
 
     def resolve(self, model: str) -> str:
-        """The model that a name stands for: an alias may lead to another one."""
+        """Return the model of a name, which may be an alias of an alias."""
         names = [model]
         while (name := self.aliases.get(names[-1])) is not None:
             if name in names:
                 way = " -> ".join((*names, name))
-                raise WorkerError(
-                    self.where("aliases", names[-1]), f"aliases: {way} leads in a circle"
-                )
+                raise WorkerError(self.where("aliases", names[-1]), f"aliases: {way} is circular")
             names.append(name)
         return names[-1]
 
 
 def read_settings(file: Path) -> Settings:
-    """The settings of a file, the user's own or that of a project."""
+    """Read a settings file of the user or of a project."""
     settings = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
     for model in settings.models:
         # Other providers are plugins: their keys are checked once they are loaded.

@@ -1,4 +1,4 @@
-"""Loading of settings: those of the user, of a project that is trusted, and of the organisation, merged."""
+"""Loading and merging settings of the user, a trusted project and the organisation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def project_file(workspace: Path) -> Path:
-    """The file of a project with its wishes for every worker."""
+    """Return the settings file of a project."""
     return workspace / ".forge" / "config.yaml"
 
 
 def untrusted_project(home: Path, workspace: Path) -> Path | None:
-    """The project's file, if there is one that is not used because the user has not agreed to it as it is now."""
+    """Return the project's file if it exists but is not trusted in its current state."""
     file = project_file(workspace)
     if not _is_project(file, home):
         return None
@@ -39,17 +39,15 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
 def load_settings(
     home: Path, workspace: Path | None = None, *, user_text: str | None = None
 ) -> Settings:
-    """The settings of the user, and those of the project in ``workspace`` once it is trusted.
+    """Return the user's settings, merged with those of a trusted project and the organisation.
 
-    ``user_text`` takes the place of the user's file, to see what it would change.
+    ``user_text`` replaces the user's file, to show the effect of a change.
     """
-    file = str(home / "config.yaml")
-    tried = (
-        None
-        if user_text is None
-        else parse_config(Settings, parse_document(user_text, file), file=file)
-    )
-    user = tried or load_user_settings(home)
+    if user_text is None:
+        user = load_user_settings(home)
+    else:
+        file = str(home / "config.yaml")
+        user = parse_config(Settings, parse_document(user_text, file), file=file)
     project = load_project_settings(home, workspace) if workspace else None
     policy = organisation_policy()
     settings = user
@@ -65,7 +63,7 @@ def load_settings(
 
 
 def organisation_policy() -> OrganisationPolicy | None:
-    """The policy of the organisation on this machine, where there is one."""
+    """Return the policy of the organisation on this machine, if any."""
     if not has_policy():
         return None
     from forge_cli.files.organisation import load_policy
@@ -74,20 +72,20 @@ def organisation_policy() -> OrganisationPolicy | None:
 
 
 def settings_of(policy: OrganisationPolicy) -> Settings:
-    """Rules and limits of an organisation, to be merged with the settings of user and project."""
+    """Return rules and limits of an organisation as settings."""
     return parse_config(Settings, policy.settings(), file=policy.file)
 
 
 def load_user_settings(home: Path) -> Settings:
-    """The settings of the user; a file that is missing, or holds only comments, is empty."""
+    """Return the user's settings; a missing or empty file is no error."""
     file = home / "config.yaml"
-    if not _is_there(file, hint="make it readable for you, or let FORGE_HOME name another folder"):
+    if not _is_there(file, hint="make it readable, or set FORGE_HOME to another folder"):
         return Settings.empty()
     return read_settings(file)
 
 
 def import_timeout() -> float:
-    """Seconds for importing and opening third-party code, as the environment or the user's file says."""
+    """Return the seconds for importing and opening third-party code."""
     stated = os.environ.get("FORGE_IMPORT_TIMEOUT")
     if not stated:
         return _stated_import_timeout(forge_home()) or LOAD_LIMIT
@@ -95,7 +93,7 @@ def import_timeout() -> float:
         return TypeAdapter(Seconds).validate_python(stated)
     except ValidationError:
         raise WorkerError(
-            None, f"FORGE_IMPORT_TIMEOUT is '{stated}', which is not a number of seconds"
+            None, f"FORGE_IMPORT_TIMEOUT is '{stated}', not a number of seconds"
         ) from None
 
 
@@ -108,7 +106,7 @@ def _stated_import_timeout(home: Path) -> float | None:
 
 
 def load_project_settings(home: Path, workspace: Path) -> Settings | None:
-    """The settings of the project, if they may be used: they can tighten consent, never loosen it."""
+    """Return the settings of the project if it is trusted; they never loosen consent."""
     file = project_file(workspace)
     if not _is_project(file, home):
         return None
@@ -129,6 +127,6 @@ def _is_there(file: Path, hint: str = "make it readable for you") -> bool:
 
 
 def _is_project(file: Path, home: Path) -> bool:
-    """Is it there, and not the user's own, as in a working directory that is the user's home?"""
+    """Return True if the file exists and is not the user's own, as in the user's home."""
     own = home / "config.yaml"
     return _is_there(file) and not (_is_there(own) and file.samefile(own))

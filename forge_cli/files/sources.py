@@ -1,4 +1,4 @@
-"""The Python files that a module beside a worker consists of: found by their import statements, and read once."""
+"""The Python files of a local module: found by import statements, and read once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import read_regular
 
 Name = tuple[str, ...]
-"""Of a module, as seen from the folder: the parts between the dots."""
+"""A module's name relative to the folder, as parts between dots."""
 _LISTED = -1
-"""In place of a number of dots: a name in ``__all__`` of a package, which ``from package import *`` imports."""
+"""Instead of a number of dots: a name in ``__all__``, which ``import *`` imports."""
 
 
 class SourceFile(Struct, frozen=True):
-    """One file as it was read; None is the content of one that cannot be read."""
+    """A file with its content; None if it cannot be read."""
 
     path: Path
     content: bytes | None
@@ -40,26 +40,27 @@ class SourceFile(Struct, frozen=True):
 
 
 class Sources(Struct, frozen=True):
-    """Modules that can be imported from a folder: the files that import statements name, from one module on.
+    """Modules that can be imported from a folder, found by import statements.
 
-    A library of the same name is found first. A file that came later, and one that no statement names, is none of them.
+    Libraries of the same name come first. Files that are added later, or not named by an import,
+    are not included.
     """
 
     folder: Path
     main: SourceFile | None = None
-    """The module itself; None for packages, which are all among ``files``."""
+    """The module itself; None for packages, which are all in ``files``."""
     files: Mapping[str, SourceFile] = field(default_factory=dict)
-    """By the dotted name."""
+    """Files by dotted name."""
     tops: frozenset[str] = frozenset()
-    """The first parts of names that an absolute import finds here."""
+    """Top-level names that absolute imports find in this folder."""
     absent: tuple[Path, ...] = ()
-    """Missing paths where import statements would look as well: a file there would be imported by the next reader."""
+    """Missing paths that imports would look for; a file there would be imported next time."""
     clashes: tuple[tuple[Path, Path], ...] = ()
-    """A module and a package of one name: neither is taken."""
+    """Modules and packages with the same name, of which neither is used."""
 
     @classmethod
     def beside(cls, path: Path) -> Sources:
-        """Of a module, with what it imports of the files beside it."""
+        """Return a module and the local files that it imports."""
         main = SourceFile.read(path)
         finding = _Finding(path.parent)
         finding.waiting.append((main, ()))
@@ -67,7 +68,7 @@ class Sources(Struct, frozen=True):
 
     @classmethod
     def below(cls, folder: Path, modules: Iterable[str]) -> Sources:
-        """Of modules in a folder, each by its dotted name, with what they import from there."""
+        """Return modules in a folder by dotted name, and the local files that they import."""
         finding = _Finding(folder)
         for module in modules:
             finding.look_for(tuple(module.split(".")))
@@ -75,7 +76,7 @@ class Sources(Struct, frozen=True):
 
     @property
     def paths(self) -> set[Path]:
-        """All files that there are."""
+        """The paths of all files."""
         return {file.path for file in self._all()}.union(*self.clashes)
 
     def _all(self) -> Iterator[SourceFile]:
@@ -85,7 +86,7 @@ class Sources(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The hash of all of them, by their paths from the folder."""
+        """The hash of all files, by their relative paths."""
         digest = sha256(self.main.content or b"" if self.main else b"")
         others = {file.path: file.content or b"" for file in self.files.values()}
         for path, content in sorted(others.items()):
@@ -94,7 +95,7 @@ class Sources(Struct, frozen=True):
 
     @property
     def libraries(self) -> frozenset[str]:
-        """The first names of modules that these files import from elsewhere."""
+        """The top-level names that these files import from libraries."""
         found: set[str] = set()
         for file in self._all():
             found.update(name[0] for level, name in _imports(file.content or b"") if level == 0)
@@ -102,11 +103,11 @@ class Sources(Struct, frozen=True):
 
     @property
     def hashes(self) -> dict[Path, str]:
-        """The hash of each, for a lock."""
+        """The hash of each file, for a lock."""
         return {file.path: sha256(file.content or b"").hexdigest() for file in self._all()}
 
     def check(self) -> None:
-        """Raise a WorkerError for what cannot be imported: a file that cannot be read, or a name that is two."""
+        """Raise WorkerError for a file that cannot be read, or an ambiguous name."""
         for file in self._all():
             if file.content is None:
                 try:
@@ -117,12 +118,12 @@ class Sources(Struct, frozen=True):
             raise clash_error(module, package)
 
     def is_folder(self, name: str) -> bool:
-        """Return True if it is a folder that has no file of its own and holds others."""
+        """Return True for a folder without a file of its own that contains modules."""
         return name not in self.files and any(each.startswith(f"{name}.") for each in self.files)
 
 
 def clash_error(one: Path, other: Path) -> WorkerError:
-    """The error for two files of which only one can be imported: perhaps somebody has put one there for that."""
+    """Return the error for two files with the same module name; one may have been planted."""
     spelled = os.path.relpath(other, one.parent)
     hint = "keep one of them, and look where the other came from"
     return WorkerError(
@@ -131,23 +132,23 @@ def clash_error(one: Path, other: Path) -> WorkerError:
 
 
 def imported_beside(path: Path) -> set[Path]:
-    """The files of a module: itself, those beside it that it imports, and those that they import."""
+    """Return the files of a local module, including those that it imports."""
     return {path, *Sources.beside(Path(os.path.realpath(path))).paths}
 
 
 def importable_beside(path: Path) -> set[Path]:
-    """These, and those that would be among them if they were there: creating one has code run."""
+    """Return these files and missing ones that would be imported if they existed."""
     sources = Sources.beside(Path(os.path.realpath(path)))
     return {path, *sources.paths, *sources.absent}
 
 
 def libraries_of(path: Path) -> frozenset[str]:
-    """The first names of modules that a module, and those beside it that it imports, import from elsewhere."""
+    """Return the top-level names that a local module and its imports import from libraries."""
     return Sources.beside(Path(os.path.realpath(path))).libraries
 
 
 def module_paths(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:
-    """Paths of the module of a name: as a package, or as a file."""
+    """Return the paths of a module: as a package, and as a file."""
     place = folder.joinpath(*name)
     return place / "__init__.py", place.with_name(f"{place.name}.py")
 
@@ -158,14 +159,15 @@ class _Finding:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.waiting: list[tuple[SourceFile, Name]] = []
-        """Files that are still to be followed, each with the package that its relative imports begin in."""
+        """Files to follow, each with the package of its relative imports."""
         self._files: dict[str, SourceFile] = {}
         self._absent: dict[Path, None] = {}
         self._clashes: dict[tuple[Path, Path], None] = {}
         self._is_here: dict[str, bool] = {}
-        """The first parts of absolute names: whether they are looked for here, and not among libraries."""
+        """For top-level names: True if they are found here and not among libraries."""
 
     def sources(self, main: SourceFile | None) -> Sources:
+        """Follow all waiting files, and return what was found."""
         while self.waiting:
             self._follow(*self.waiting.pop())
         found = {name.partition(".")[0] for name in self._files}
@@ -192,7 +194,7 @@ class _Finding:
                 self.look_for((*package[: len(package) + 1 - level], *name))
 
     def look_for(self, name: Name) -> None:
-        """Find a module, and the packages on the way to it."""
+        """Find a module and its parent packages."""
         for depth in range(1, len(name) + 1):
             found = self._files.get(".".join(name[:depth])) or self._find(name[:depth])
             if found is not None and not found.is_package:
@@ -213,7 +215,7 @@ class _Finding:
 
 
 def _is_installed(top: str, folder: Path) -> bool:
-    """Is a module of that name found elsewhere than in the folder itself?"""
+    """Return True if a module with that name exists outside of the folder."""
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
@@ -223,19 +225,19 @@ def _is_installed(top: str, folder: Path) -> bool:
     if spec.submodule_search_locations is not None:
         places = [os.path.dirname(location) for location in spec.submodule_search_locations]
     else:
-        # A module that is built in has no folder, and is found before any file.
+        # A built-in module has no folder, and is found before any file.
         places = [os.path.dirname(spec.origin)] if spec.has_location and spec.origin else [""]
     return any(not place or os.path.realpath(place) != os.path.realpath(folder) for place in places)
 
 
 def imported_names(source: bytes) -> frozenset[str]:
-    """The dotted names of modules that a source imports, not those of relative imports."""
+    """Return the dotted names that source code imports, without relative imports."""
     return frozenset(".".join(name) for level, name in _imports(source) if level == 0)
 
 
 @lru_cache(maxsize=512)
 def _imports(source: bytes) -> Sequence[tuple[int, Name]]:
-    """The import statements of a source: how many dots each has, and the name behind them."""
+    """Return the import statements of source code as number of dots and name."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):  # reported where it is imported
@@ -255,9 +257,6 @@ def _imported(node: ast.AST) -> Iterator[tuple[int, Name]]:
         case ast.Assign(
             targets=[ast.Name(id="__all__")], value=ast.List(elts=parts) | ast.Tuple(elts=parts)
         ):
-            listed = [
-                part.value
-                for part in parts
-                if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            ]
-            yield from ((_LISTED, (name,)) for name in listed)
+            for part in parts:
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield _LISTED, (part.value,)

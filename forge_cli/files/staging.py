@@ -1,4 +1,4 @@
-"""Folders for what is not complete yet: removed when they are left, and those of killed processes by the next one."""
+"""Temporary folders that are removed at the end, or by the next process after a crash."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from forge_cli.files.home import make_private
 
 _NAME = re.compile(r"\.forge-[0-9a-f]{16}\.tmp")
-"""As temporary files of forge are called, so that ``forge doctor --clean`` finds it."""
+"""The names of forge's temporary files, which ``forge doctor --clean`` finds."""
 
 
 @contextmanager
 def staging_folder(root: Path) -> Iterator[Path]:
-    """Make an empty folder, which is locked as long as this process works with it; so is ``root`` where it is missing.
+    """Make a locked empty folder in ``root``, and ``root`` itself if it is missing.
 
-    A ``root`` that was made for it, and is empty in the end, is removed as well.
+    A new ``root`` that is empty at the end is removed as well.
     """
     is_new = not root.exists()
     make_private(root)
@@ -59,7 +59,7 @@ def _sweep(root: Path) -> None:
 
 
 def remove_stale_folder(place: Path) -> bool:
-    """Remove a folder unless a process is using it right now; returns whether it is gone."""
+    """Remove a folder unless a process is using it; return True if it is gone."""
     with suppress(OSError):
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

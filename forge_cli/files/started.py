@@ -1,4 +1,4 @@
-"""The code that a command line starts, with its content: consent to the line covers it, and holds until it changes."""
+"""The code that a command line starts; consent to the line is valid until the code changes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _INSTALLED = frozenset(
         *(".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )
-"""Folders of what was installed or made by other programs, which no person reads file by file."""
+"""Folders of installed or generated files, which nobody reads file by file."""
 _MODULES = (".py", ".pyc", ".so")
 MISSING = ""
-"""In the place of a hash."""
+"""The hash of a missing file."""
 
 
 def started_code(
@@ -39,13 +39,14 @@ def started_code(
     env: Mapping[str, str] | None = None,
     outer: Iterable[Path] = (),
 ) -> list[Path]:
-    """The files of a command that is started in a folder: those that its words name, and the code that these import.
+    """Return the files that a command names, and the code that these import.
 
-    A folder that a script imports from counts with all code in it, but for installed packages. What only a variable
-    names counts if it is code: programs are told in this way where to keep their data.
+    A folder that a script imports from counts with all code in it, except installed packages. Files
+    named only by variables count if they are code, because variables often name a program's data.
     """
     zones = tuple(outer)
-    named, told = started_files(argv, folder, {}, zones), started_files((), folder, env, zones)
+    named = started_files(argv, folder, {}, zones)
+    told = started_files((), folder, env, zones)
     found = dict.fromkeys((*named.words, *filter(is_code, told.words)))
     for path in (*named.around, *told.around):
         found.update(dict.fromkeys(_code_in(path)))
@@ -56,7 +57,7 @@ def started_code(
 
 
 def _found_first(folder: Path, names: frozenset[str]) -> Iterator[Path]:
-    """The modules of these names in a folder, compiled or not."""
+    """Yield the modules with these names in a folder, compiled or not."""
     with suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.partition(".")[0] in names and entry.name.endswith(_MODULES):
@@ -84,7 +85,7 @@ def _is_environment(place: str, name: str) -> bool:
 def content_of_code(
     argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None
 ) -> dict[Path, bytes]:
-    """Those that lie in the repository around the folder, with what is in them: others belong to the machine."""
+    """Return the files in the surrounding repository with their content; others are ignored."""
     top = repository_top(folder)
     found = started_code(argv, folder, env, [folder / ".forge"])
     return {path: _read(path) for path in found if path.is_relative_to(top)}
@@ -98,7 +99,7 @@ def _read(path: Path) -> bytes:
 
 
 def hashes_of(paths: Iterable[Path]) -> dict[Path, str]:
-    """The hash of each file, and MISSING for one that cannot be read."""
+    """Return the hash of each file; MISSING for one that cannot be read."""
     found: dict[Path, str] = {}
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""The consent of the person: workers and settings of a folder, by the content of their files, and MCP tools."""
+"""The user's trust in workers, files and MCP tools, bound to their content."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ from forge_cli.files.worker import Worker, load_worker
 
 SKIPPED = "__pycache__"
 UNREADABLE = "unreadable"
-KEPT = 256 * 1024
-"""Bytes of a file up to which what was trusted is kept, to show what changed."""
+_MAX_KEPT = 256 * 1024
+"""The most bytes of a trusted file that are kept, to show later changes."""
 SECTIONS = ("workers", "files", "pins")
 _NO_TRUST = "this is not a file of trust"
 _TRUST_AGAIN = "move it away, and trust again what you have read with forge trust"
 
 
 class TrustError(ForgeError):
-    """Something that forge picks up from a folder by itself is not trusted."""
+    """Something that forge loads from a folder is not trusted."""
 
     exit_code = ExitCode.UNTRUSTED
 
 
 class TrustStore:
-    """The file ``trust.json`` in forge's home; what cannot be read there is not trusted, and not written over."""
+    """The file ``trust.json`` in forge's home; an unreadable file is never overwritten."""
 
     def __init__(self, home: Path) -> None:
-        self._file, self._kept = home / "trust.json", home / "trusted"
+        self._file = home / "trust.json"
+        self._kept = home / "trusted"
 
     def holds(self, worker: NamedWorker) -> bool:
-        """Whether all its files are those that the person agreed to."""
+        """Return True if all files of a worker are trusted in their current state."""
         known = self._known("workers").get(_key(worker))
         if known is None:
             return False
@@ -52,30 +53,31 @@ class TrustStore:
         return UNREADABLE not in digests.values() and known == digests
 
     def add(self, worker: NamedWorker, digests: Mapping[str, str]) -> None:
-        """Keep what the person agreed to: the files as they were when it was shown."""
+        """Trust the files of a worker in the state that was shown."""
         with self._changing() as entries:
             entries["workers"][_key(worker)] = digests
         for name, digest in digests.items():
-            with suppress(OSError):  # then only the names of files are told when it changes
+            # Without the old text, a later change is reported by file names only.
+            with suppress(OSError):
                 content = (worker.root / name).read_bytes()
-                # It may have changed since it was shown: then this is not the text that was agreed to.
+                # The file may have changed since it was shown; that text was not trusted.
                 if sha256(content).hexdigest() == digest:
                     self._keep(digest, content)
 
     def changes(self, worker: NamedWorker) -> dict[str, str | None]:
-        """The files that are not as the person agreed to them, with their text then, where it was kept."""
+        """Return the changed files with their trusted text, if it was kept."""
         known: Mapping[str, str] = self._known("workers").get(_key(worker)) or {}
         now = file_digests(worker)
         names = sorted({name for name, _ in known.items() ^ now.items()}) if known else ()
         return {name: self._text(known.get(name)) for name in names}
 
     def holds_file(self, path: Path, content: bytes | None = None) -> bool:
-        """Whether this file, or this content that was read from it, is what the person agreed to."""
+        """Return True if a file, or this content of it, is trusted."""
         digest = _digest(path) if content is None else sha256(content).hexdigest()
         return digest != UNREADABLE and self._known("files").get(os.path.realpath(path)) == digest
 
     def differing(self, files: Mapping[Path, bytes]) -> list[Path]:
-        """Those of the files, as they were read, that are not what the person agreed to."""
+        """Return the files whose content is not trusted."""
         known = self._known("files") if files else {}
         return [
             path
@@ -84,7 +86,7 @@ class TrustStore:
         ]
 
     def add_file(self, path: Path, content: bytes | None = None) -> None:
-        """Keep that the person agreed to this file as it is now, or as it was read."""
+        """Trust a file in its current state, or with this content."""
         digest = _digest(path) if content is None else sha256(content).hexdigest()
         with self._changing() as entries:
             entries["files"][os.path.realpath(path)] = digest
@@ -92,39 +94,38 @@ class TrustStore:
             self._keep(digest, content)
 
     def kept_text(self, path: Path) -> str | None:
-        """The content that the person agreed to in this place, to be compared with the one of now."""
+        """Return the trusted content of a file, to show what changed."""
         return self._text(self._known("files").get(os.path.realpath(path)))
 
     def _keep(self, digest: str, content: bytes) -> None:
-        if len(content) <= KEPT:
+        if len(content) <= _MAX_KEPT:
             replace_file(self._kept / digest, content, mode=0o600)
 
     def _text(self, digest: object) -> str | None:
+        if not isinstance(digest, str):
+            return None
         try:
-            return (
-                (self._kept / digest).read_bytes().decode(errors="replace")
-                if isinstance(digest, str)
-                else None
-            )
+            return (self._kept / digest).read_bytes().decode(errors="replace")
         except OSError:
             return None
 
     def holds_folder(self, folder: Path) -> bool:
-        """Whether every file in a folder is what the person agreed to, and none has come since."""
+        """Return True if every file in a folder is trusted, and none was added."""
         known = self._known("files")
         files = list(_tree(folder))
-        return bool(files) and all(
-            (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest
-            for file in files
-        )
+        for file in files:
+            digest = _digest(file)
+            if digest == UNREADABLE or known.get(os.path.realpath(file)) != digest:
+                return False
+        return bool(files)
 
     def trusted(self) -> list[str]:
-        """The paths of everything that the person agreed to."""
+        """Return the paths of everything trusted."""
         entries = self._read()
         return sorted([*entries["workers"], *entries["files"]])
 
     def revoke(self, folder: Path) -> list[str]:
-        """Forget what lies at a path or below it; returns what that was."""
+        """Revoke trust at and below a path; return the affected paths."""
         place = Path(os.path.realpath(folder))
         gone = [path for path in self.trusted() if Path(path).is_relative_to(place)]
         if gone:
@@ -135,22 +136,20 @@ class TrustStore:
         return gone
 
     def pins(self, key: str) -> dict[str, Any]:
-        """The entries approved under a key, by name; a file that makes no sense is an error."""
+        """Return the approved entries of a key by name; raise an error for an invalid file."""
         pinned = self._read()["pins"].get(key)
-        return (
-            {name: pin for name, pin in pinned.items() if isinstance(pin, dict)}
-            if isinstance(pinned, dict)
-            else {}
-        )
+        if not isinstance(pinned, dict):
+            return {}
+        return {name: pin for name, pin in pinned.items() if isinstance(pin, dict)}
 
     def pin(self, key: str, name: str, value: Mapping[str, Any]) -> None:
-        """Keep what was approved."""
+        """Store an approved entry."""
         with self._changing() as entries:
             entries["pins"][key] = {**self.pins(key), name: value}
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
-        """Everything that is kept, locked while it changes and written afterwards."""
+        """Lock all entries, and write them afterwards."""
         make_private(self._file.parent)
         with hold_file_lock(self._file.with_name(".trust.lock")):
             entries = self._read()
@@ -168,12 +167,10 @@ class TrustStore:
     def _read(self) -> dict[str, Any]:
         entries = read_kept(self._file, _NO_TRUST, _TRUST_AGAIN)
         found = {name: entries.get(name, {}) for name in SECTIONS}
-        if wrong := next(
-            (name for name, section in found.items() if not isinstance(section, dict)), None
-        ):
-            raise whole_file(
-                self._file, f"{_NO_TRUST}: '{wrong}' is not an object", hint=_TRUST_AGAIN
-            )
+        for name, section in found.items():
+            if not isinstance(section, dict):
+                problem = f"{_NO_TRUST}: '{name}' is not an object"
+                raise whole_file(self._file, problem, hint=_TRUST_AGAIN)
         return {**entries, **found}
 
 
@@ -182,40 +179,40 @@ def _key(worker: NamedWorker) -> str:
 
 
 def file_digests(worker: NamedWorker) -> dict[str, str]:
-    """The hash of every file that a worker can consist of, by its path from the folder of the workers.
+    """Return the hash of each file that a worker can consist of, by relative path.
 
-    These are all files in that folder, and what the worker and its child workers name elsewhere.
+    These are all files in its folder, and those that the worker and its child workers name
+    elsewhere.
     """
     files = set(_tree(worker.root))
     with suppress(ForgeError, OSError):  # reported where it is loaded
         loaded = load_worker(worker.path)
         files |= {*worker_files(loaded), *server_code(loaded)}
-    kept = (
-        path for path in sorted(files) if path.suffix != ".lock"
-    )  # which says what the others have to be
+    # Not lock files, which contain hashes of the others.
+    kept = [path for path in sorted(files) if path.suffix != ".lock"]
     return {os.path.relpath(path, worker.root): _digest(path) for path in kept}
 
 
 def worker_digest(worker: Worker) -> str:
-    """The hash of a worker with everything that it names: its code, its schema, its child workers."""
+    """Return the hash of a worker with its code, schema and child workers."""
     files = sorted({path.resolve() for path in worker_files(worker)})
     known = [(os.path.relpath(path, worker.folder), _digest(path)) for path in files]
     return sha256(json.dumps(known).encode()).hexdigest()
 
 
 def worker_files(worker: Worker) -> set[Path]:
-    """Every file that a worker and its child workers name, with the modules that their code imports."""
+    """Return all files that a worker and its child workers name, with imported modules."""
     return set(chain.from_iterable(map(named_files, with_children(worker))))
 
 
 def content_of(worker: Worker) -> dict[Path, bytes | None]:
-    """The same with what is in them; nothing of one that cannot be known, such as a link to a folder."""
+    """Return these files with their content; None for what is not a file."""
     files = sorted({*worker_files(worker), *server_code(worker)})
     return {file: file.read_bytes() if file.is_file() else None for file in files}
 
 
 def server_code(worker: Worker) -> set[Path]:
-    """The code of the MCP servers that a worker and its child workers define, as far as it comes with them."""
+    """Return the local code of the MCP servers that a worker and its child workers define."""
     found: set[Path] = set()
     for each in with_children(worker):
         from forge_cli.files.mcp import defined_in
@@ -235,15 +232,16 @@ def server_code(worker: Worker) -> set[Path]:
 
 def _tree(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, followlinks=False):
-        yield from (
-            path for name in folders if (path := Path(place, name)).is_symlink()
-        )  # what is behind is not known
+        # What is behind a link to a folder can change without notice, so the link itself counts.
+        for name in folders:
+            if Path(place, name).is_symlink():
+                yield Path(place, name)
         folders[:] = [name for name in folders if name != SKIPPED]
         yield from (Path(place, name) for name in names)
 
 
 def with_children(worker: Worker) -> Iterator[Worker]:
-    """A worker, and all workers that it and its children may call."""
+    """Yield a worker and all workers that it and its children may call."""
     seen: set[Path] = set()
     waiting = [worker]
     while waiting:
@@ -257,6 +255,7 @@ def with_children(worker: Worker) -> Iterator[Worker]:
 
 
 def named_files(worker: Worker) -> Iterator[Path]:
+    """Yield the files that a worker names."""
     yield worker.path
     for entry in worker.config.plugins:
         path = worker.folder / entry

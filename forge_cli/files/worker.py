@@ -1,4 +1,4 @@
-"""Worker files: who the worker is, what it may use, and what is allowed; toolset and sandbox sections stay raw here."""
+"""Worker files; sections of toolsets and the sandbox are parsed elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_SHARE = 0.2
 
 ToolShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-"""Of the model's window, for the definitions of tools."""
+"""The share of the model's window for tool definitions."""
 
 
 class Limits(Config):
@@ -37,7 +37,7 @@ class Limits(Config):
     max_turns: Annotated[int, Field(ge=1)] | None = None
     """Turns of the model; 50 by default."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens sent and received, added up."""
+    """Tokens sent and received in total."""
     max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Dollars."""
     max_time: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -48,16 +48,19 @@ class ApprovalSection(Config):
     """The answer to a call that asks: by a person, always yes or always no."""
 
     mode: ApprovalMode | None = None
-    """Whether a person is asked, or the answer is always no, or always yes."""
+    """Whether a person is asked, or every such call is approved or denied."""
 
 
 class WorkerApproval(ApprovalSection):
+    """The approval section of a worker, which cannot approve its own calls."""
+
     @field_validator("mode", mode="before")
     @classmethod
     def _consent_is_personal(cls, mode: Any) -> Any:
         if mode == ApprovalMode.APPROVE_ALL.value:
             raise ValueError(
-                "a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml"
+                "a worker cannot approve its own calls; "
+                "use -y, or approval.mode in your own config.yaml"
             )
         if mode not in (None, "interactive", "auto_deny"):
             raise PydanticCustomError("mode", "Input should be 'interactive' or 'auto_deny'")
@@ -70,35 +73,35 @@ class WorkerConfig(Config):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
     """The name: a lowercase letter, then a-z, 0-9, '_' and '-'."""
     description: str = ""
-    """The purpose, in a line; a parent worker reads this."""
+    """The purpose in one line, for parent workers and lists."""
     instructions: str | None = None
-    """The system prompt; in .md and .worker files it is the body instead."""
+    """The system prompt; in .md and .worker files the body replaces it."""
     model: Annotated[str, Field(min_length=1)] | None = None
-    """PROVIDER:MODEL, or an alias of one."""
+    """PROVIDER:MODEL, or an alias."""
     limits: Limits = Field(default_factory=Limits.empty)
     """Limits at which the work ends even if the model would continue."""
     approval: WorkerApproval = Field(default_factory=WorkerApproval.empty)
     """The answer to a call that asks: by a person, always yes or always no."""
     agents_md: bool | None = None
-    """Whether AGENTS.md joins the instructions; by default if it is trusted."""
+    """Whether AGENTS.md is added to the instructions; by default if it is trusted."""
     environment: bool = True
-    """Whether the system prompt tells where the worker is."""
+    """Whether the system prompt describes the worker's environment."""
     on_error: Literal["continue", "stop"] = "continue"
-    """Whether a call of the model that fails ends the work."""
+    """Whether a failed call of the model ends the work."""
     undo: Literal["files", "commands"] = "commands"
-    """Whether what commands change can be undone as well, where they can work on copies."""
+    """Whether changes by commands can be undone as well, if they run on copies."""
     tool_share: ToolShare | None = None
-    """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
+    """The share of the model's window for tool definitions; beyond it they load on demand."""
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
-    """The JSON Schema of the final answer, or the path of one from the worker file."""
+    """The JSON Schema of the final answer, or its path relative to the worker file."""
     sandbox: dict[str, Any] | None = None
-    """The files that can be reached, and what confines commands."""
+    """The files that can be reached, and how commands are confined."""
     plugins: list[str] = Field(default=[])
-    """Python files, packages or projects beside the worker that bring toolsets, renderers or models."""
+    """Python files, packages or projects next to the worker with toolsets, renderers or models."""
     lock: Literal["required"] | None = None
-    """Whether it runs only as its lock says."""
+    """Whether the worker runs only if it matches its lock file."""
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
-    """The toolsets of the worker, by name, and no others."""
+    """The toolsets of the worker, by name."""
 
     @classmethod
     def _inner(cls) -> dict[str, str]:
@@ -109,7 +112,7 @@ class WorkerConfig(Config):
     @field_validator("output_schema", mode="before")
     @classmethod
     def _path_or_schema(cls, given: Any) -> Any:
-        """Keep what is written inline as it is, with its marks."""
+        """Keep an inline schema unchanged, with its marks."""
         if given is not None and not isinstance(given, str | dict):
             raise ValueError("must be the path of a JSON Schema, or the schema itself")
         return given
@@ -117,17 +120,17 @@ class WorkerConfig(Config):
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker that was read from a file, or made by a program: its settings, and where they stand."""
+    """A worker from a file or a program, with the places of its settings."""
 
     config: WorkerConfig
     path: Path
     instructions: str
     toolsets: tuple[Toolset, ...] = ()
-    """Those that a program gives it, besides those that its settings name."""
+    """Toolsets from a program, in addition to those in the settings."""
     sandbox: SandboxView | None = None
-    """The zones that a program gives it, in the place of those in its settings."""
+    """Zones from a program, in place of those in the settings."""
     digest: str = ""
-    """The hash of the bytes that were read from its file."""
+    """The hash of the file's bytes."""
 
     @classmethod
     def of(
@@ -140,11 +143,11 @@ class Worker:
         sandbox: SandboxView | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Worker:
-        """A worker without a file: ``Worker.of(name="greeter", tools=[greet], model="anthropic:...")``.
+        """Create a worker without a file: ``Worker.of(name="greeter", tools=[greet])``.
 
-        ``tools`` are typed functions, Tool objects and toolsets, ``approval`` is what the worker says of the functions
-        and tools among them (``default`` and ``tools``), and ``settings`` are other keys of a worker file. ``sandbox``
-        is a ``Sandbox``, or what a worker file says of it.
+        ``tools`` are typed functions, Tool objects and toolsets. ``approval`` applies to the
+        functions and tools among them, with the keys ``default`` and ``tools``. ``settings`` are
+        other keys of a worker file. ``sandbox`` is a ``Sandbox``, or a section as in a worker file.
         """
         if isinstance(sandbox, Mapping):
             settings = {**settings, "sandbox": dict(sandbox)}
@@ -152,12 +155,16 @@ class Worker:
         # There is no such file, but relative paths in the settings begin in its folder.
         path = Path.cwd() / f"<{name}>"
         config = parse_config(WorkerConfig, {"name": name, **settings}, file=path.name)
-        things = [
-            thing() if isinstance(thing, type) and issubclass(thing, Toolset) else thing
-            for thing in tools
-        ]
-        toolsets = [thing for thing in things if isinstance(thing, Toolset)]
-        if plain := [thing for thing in things if not isinstance(thing, Toolset)]:
+        toolsets: list[Toolset] = []
+        plain: list[Any] = []
+        for thing in tools:
+            if isinstance(thing, type) and issubclass(thing, Toolset):
+                thing = thing()
+            if isinstance(thing, Toolset):
+                toolsets.append(thing)
+            else:
+                plain.append(thing)
+        if plain:
             section = parse_config(
                 ToolsetConfig, {"approval": dict(approval or {})}, file=path.name
             )
@@ -168,22 +175,20 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name of the worker."""
         return self.config.name
 
     @cached_property
     def folder(self) -> Path:
-        """The folder that its file is in."""
+        """The folder of its file."""
         return self.path.parent
 
     def sections_of(self, toolset: str) -> Iterator[Mapping[str, Any]]:
-        """The raw sections of a toolset, which can have several."""
+        """Yield the raw sections of a toolset, which may have several."""
         section = self.config.toolsets.get(toolset)
-        yield from (
-            part
-            for part in (section if isinstance(section, list) else [section])
-            if isinstance(part, Mapping)
-        )
+        for part in section if isinstance(section, list) else [section]:
+            if isinstance(part, Mapping):
+                yield part
 
     @property
     def modules(self) -> Iterator[Path]:
@@ -196,11 +201,11 @@ class Worker:
 
     @property
     def names_code(self) -> bool:
-        """Whether it needs code that lies beside it."""
+        """True if it needs local code."""
         return bool(self.config.plugins) or any(self.modules)
 
     def content(self) -> bytes:
-        """Equal where its settings are: the bytes of its file, if it has one."""
+        """Return bytes that are equal for equal settings: its file, if there is one."""
         if not self.path.is_file():
             sections = [
                 (toolset.name, toolset.config.model_dump(mode="json")) for toolset in self.toolsets
@@ -209,24 +214,24 @@ class Worker:
         return self.path.read_bytes()
 
     def section(self, *loc: str) -> Any:
-        """A raw section of the file, with its marks, for the room that reads it."""
+        """Return a raw section of the file with its marks."""
         return self.config.section(*loc)
 
 
 def load_worker(path: str | Path) -> Worker:
-    """Read a worker from a ``.yaml``, ``.yml``, ``.md`` or ``.worker`` file, or the one of a folder."""
+    """Read a worker from a ``.yaml``, ``.yml``, ``.md`` or ``.worker`` file, or from a folder."""
     file = _find(Path(path))
     document = read_document(file)
     config = parse_config(WorkerConfig, document.data, file=str(file))
     if document.body is not None and config.instructions is not None:
-        problem = "instructions stand both in the front matter and in the body; keep one"
+        problem = "instructions are both in the front matter and in the body; keep one"
         raise WorkerError(config.where("instructions"), problem)
     instructions = (document.body or config.instructions or "").strip()
     return Worker(config, _whole(file), instructions, digest=document.digest)
 
 
 def _whole(file: Path) -> Path:
-    """The path from the root on, without ``..``: workers that call each other are found by one path each time."""
+    """Return an absolute path without ``..``, so that each worker has one path."""
     if ".." not in file.parts:
         return file.absolute()
     plain = Path(os.path.abspath(file))
@@ -235,14 +240,12 @@ def _whole(file: Path) -> Path:
 
 
 def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> SandboxView | None:
-    """The zones in which a worker works; its file tools cannot have been made for others."""
+    """Return the sandbox of a worker, which its file tools must share."""
     for toolset in toolsets:
         own = toolset.own_sandbox
         if own is not None and given not in (None, own):
-            problem = (
-                f"the toolset '{toolset.name}' was made with another sandbox than the worker's"
-            )
-            raise WorkerError(None, problem, hint="give both the same one")
+            problem = f"the toolset '{toolset.name}' has another sandbox than the worker"
+            raise WorkerError(None, problem, hint="pass the same sandbox to both")
         given = own or given
     return given
 
@@ -252,9 +255,9 @@ def _find(path: Path) -> Path:
         found = worker_of_folder(path)
         usual = path / FOLDER_FILES[0]
         if found is None and os.access(path, os.X_OK) and not os.path.lexists(usual):
-            holds = " and no ".join(FOLDER_FILES)
+            missing = " and no ".join(FOLDER_FILES)
             raise WorkerError(
-                None, f"{path}: this folder holds no {holds}", hint="name a worker file instead"
+                None, f"{path}: this folder has no {missing}", hint="name a worker file instead"
             )
         return found or usual
     if os.path.exists(path) and path.suffix not in SUFFIXES:

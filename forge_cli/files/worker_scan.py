@@ -1,4 +1,4 @@
-"""Worker files in folders, whatever they are called: found by what is in them, and looked at again once they change."""
+"""Worker files in folders, found by their content and checked again after changes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SKIPPED = frozenset(
         *(".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )
-FOLDERS_AT_MOST = 20_000
-_LARGEST = 256 * 1024
+_MAX_FOLDERS = 20_000
+_MAX_BYTES = 256 * 1024
 _NAMES_CODE = re.compile(rb"""(?m)^["']?(?:toolsets|plugins)["']?\s*:|\A\s*\{""")
 _SETTLED = 100_000_000
-"""Nanoseconds after which a change shows in times on every file system."""
+"""Nanoseconds after which every file system shows a change in its times."""
 Stamp = tuple[int, int, int]
 
 
@@ -48,10 +48,10 @@ _workers: dict[str, tuple[Stamp, Worker | None]] = {}
 
 
 def workers_below(roots: Iterable[Path]) -> Iterator[Worker]:
-    """The workers whose files name code, upper levels first; of very many folders only the first are looked at."""
+    """Yield workers whose files name code, upper folders first, in a limited number of folders."""
     folders = deque(dict.fromkeys(map(str, roots)))
     seen = set(folders)
-    for _ in range(FOLDERS_AT_MOST):
+    for _ in range(_MAX_FOLDERS):
         if not folders:
             return
         found = _look(folders.popleft())
@@ -65,7 +65,7 @@ def workers_below(roots: Iterable[Path]) -> Iterator[Worker]:
 
 
 def _stamp(info: os.stat_result) -> Stamp:
-    """The state of a file or folder; zeros where it is so new that a change might not show."""
+    """Return the state of a file or folder; zeros if a further change might not show yet."""
     settled = time.time_ns() - info.st_ctime_ns > _SETTLED
     return (info.st_ino, info.st_ctime_ns, info.st_size) if settled else (0, 0, 0)
 
@@ -104,7 +104,7 @@ def _read(file: str) -> Worker | None:
 
 
 def _load(file: str, size: int) -> Worker | None:
-    if size > _LARGEST or not os.path.isfile(file):
+    if size > _MAX_BYTES or not os.path.isfile(file):
         return None
     with suppress(OSError, ForgeError):
         with open(file, "rb") as opened:

@@ -104,7 +104,7 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
         ("deep", "that is not a file"),
         ("note.txt/below", "there is no such file"),
         ("x" * 300, "File name too long"),
-        ("blob", "it is neither a text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
+        ("blob", "it is neither UTF-8 text, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
     ],
 )
 def test_what_cannot_be_attached_ends_it_before_it_starts(

@@ -106,7 +106,7 @@ def test_a_folder_without_a_worker_is_not_in_the_way_of_a_name(cli, project) -> 
     project.write("writer/novel.txt", "")
     project.write("other/novel.txt", "")
     assert cli("run", "writer", "me", "-p", *MODEL).out == "hello from me\n"
-    assert "this folder holds no worker.yaml" in cli("run", "other", "me", "-p", *MODEL).err
+    assert "this folder has no worker.yaml" in cli("run", "other", "me", "-p", *MODEL).err
 
 
 def test_the_persons_own_worker_comes_before_a_shipped_one(cli, own) -> None:

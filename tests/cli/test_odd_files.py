@@ -149,8 +149,8 @@ def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ("run locked go", "locked/worker.yaml: you may not read this file"),
-        ("worker check locked", "locked/worker.yaml: you may not read this file"),
+        ("run locked go", "locked/worker.yaml: permission denied"),
+        ("worker check locked", "locked/worker.yaml: permission denied"),
         (
             "run worker.yaml go --output-schema schema.json",
             "schema.json cannot be read: Permission denied",

@@ -524,7 +524,7 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
         (
             ["src", "x"],
             3,
-            "forge: src: this folder holds no worker.yaml and no main.worker\n  name a worker file instead\n",
+            "forge: src: this folder has no worker.yaml and no main.worker\n  name a worker file instead\n",
         ),
         (
             ["tools.py", "x"],

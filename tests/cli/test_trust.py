@@ -91,7 +91,8 @@ def test_trust_of_servers_covers_the_code_that_they_are_started_from(
         before = (folder / name).read_text() if (folder / name).exists() else None
         project.write(name, "changed")
         with pytest.raises(
-            TrustError, match=f"{re.escape(name)} is not trusted as it is now, and the MCP server s"
+            TrustError,
+            match=f"{re.escape(name)} is not trusted in its current state, and starts MCP server s",
         ):
             trusted_server("s", folder, project.home)
         (folder / name).unlink() if before is None else project.write(name, before)
@@ -124,7 +125,10 @@ def test_a_changed_script_is_named_and_shown_and_trusted_again(cli: Cli, project
     project.write("tools/server.py", f"open('pwned', 'w')\n{Path(SERVER).read_text()}")
     code, told = use_server(cli, project)
 
-    assert (code, f"{project.folder}/tools/server.py is not trusted as it is now" in told) == (
+    assert (
+        code,
+        f"{project.folder}/tools/server.py is not trusted in its current state" in told,
+    ) == (
         8,
         True,
     ), told

@@ -102,7 +102,7 @@ CONFLICTS = [
         "allow: {mcp: [mcp-server-git]}",
         "  mcp: {servers: {x: {command: mcp-server-git, env: {TOKEN: a, PATH: /home/me/bin}}}}\n",
         (),
-        "the MCP server x sets PATH, which decides what is started",
+        "the MCP server x sets PATH, which determines the program that starts",
     ),
     (
         "forbid: [unconfined]",
@@ -213,10 +213,7 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
         ExitCode.INVALID,
         f"forge: ANTHROPIC_BASE_URL is http://127.0.0.1:9, and {file}:1:9 says https://api.anthropic.com\n",
     )
-    assert (
-        "the address of bedrock:x is not known before it is asked"
-        in run(cli, "-m", "bedrock:x").err
-    )
+    assert "the address of bedrock:x is unknown before a request" in run(cli, "-m", "bedrock:x").err
 
 
 @pytest.mark.parametrize(
@@ -438,9 +435,9 @@ def test_a_policy_that_cannot_be_relied_upon_stops_everything(
     open_folder.mkdir()
     open_folder.chmod(0o777)
     spoilt: dict[str, Callable[[], object]] = {
-        f"others than root can write {file}": lambda: file.chmod(0o666),
+        f"other users than root can write {file}": lambda: file.chmod(0o666),
         f"{file} does not belong to root": lambda: os.chown(file, 12345, 0),
-        f"others than root can write {open_folder}": lambda: _move(
+        f"other users than root can write {open_folder}": lambda: _move(
             file, open_folder / "policy.yaml"
         ),
         "it is not a regular file": lambda: _replace(file, Path.mkdir),
@@ -512,9 +509,9 @@ def test_only_a_file_that_is_not_there_is_no_policy(
     monkeypatch.setattr(os, "lstat", lstat)
     done = run(cli)
     assert done.code == code, done
-    assert ("/etc/forge/policy.yaml:1:1: whether the organisation has a policy" in done.err) == (
-        code != 0
-    )
+    assert (
+        "/etc/forge/policy.yaml:1:1: cannot check for a policy of the organisation" in done.err
+    ) == (code != 0)
 
 
 def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
@@ -588,5 +585,5 @@ def test_a_name_that_leads_nowhere_is_an_error(
     assert (done.code, done.err) == (
         ExitCode.INVALID,
         "forge: FORGE_POLICY: there is no file /nowhere/policy.yaml\n"
-        "  ask who keeps this machine, or unset FORGE_POLICY\n",
+        "  ask the administrator of this machine, or unset FORGE_POLICY\n",
     )

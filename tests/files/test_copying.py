@@ -108,5 +108,5 @@ def test_a_file_that_becomes_shorter_meanwhile_is_an_error(
     for name in ("copy_file_range", "sendfile"):
         monkeypatch.setattr(os, name, failing(errno.EXDEV), raising=False)
     monkeypatch.setattr(os, "pread", shrinking)
-    with pytest.raises(OSError, match="it became shorter while it was copied"):
+    with pytest.raises(OSError, match="the file became shorter while it was copied"):
         copied(tmp_path / "source")

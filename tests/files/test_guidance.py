@@ -13,7 +13,7 @@ from forge_cli.core.messages import Delta
 from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.runtime.repeat import Repetition
 from forge_cli.events import ToolCall
-from forge_cli.files.guidance import LARGEST, read_guidance
+from forge_cli.files.guidance import MAX_TOTAL, read_guidance
 from forge_cli.hooks import ModelRequest
 from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
@@ -66,11 +66,11 @@ def test_it_is_read_once(project: Project) -> None:
 
 
 def test_a_long_one_is_cut(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("é" * LARGEST)
+    (tmp_path / "AGENTS.md").write_text("é" * MAX_TOTAL)
     text = read_guidance(tmp_path).text
     assert text.endswith("éé\n[... only the first 64 KiB of AGENTS.md ...]")
-    assert text.count("é") == LARGEST // 2
-    (tmp_path / "AGENTS.md").write_text("x" * LARGEST)
+    assert text.count("é") == MAX_TOTAL // 2
+    (tmp_path / "AGENTS.md").write_text("x" * MAX_TOTAL)
     assert read_guidance(tmp_path).text.endswith("xx")
 
 
@@ -152,10 +152,10 @@ def test_every_folder_from_the_top_down_is_heard(repository: Path) -> None:
 
 
 def test_together_they_are_bounded_and_the_nearest_counts_most(repository: Path) -> None:
-    (repository.parents[1] / "AGENTS.md").write_text("t" * LARGEST)
-    (repository / "AGENTS.md").write_text("h" * (LARGEST - 2048))
+    (repository.parents[1] / "AGENTS.md").write_text("t" * MAX_TOTAL)
+    (repository / "AGENTS.md").write_text("h" * (MAX_TOTAL - 2048))
     text = read_guidance(repository).text
-    assert (text.count("h" * (LARGEST - 2048)), text.count("t" * 2048), "t" * 2049 in text) == (
+    assert (text.count("h" * (MAX_TOTAL - 2048)), text.count("t" * 2048), "t" * 2049 in text) == (
         1,
         1,
         False,

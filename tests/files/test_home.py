@@ -41,7 +41,7 @@ def test_an_open_home_is_closed_and_that_is_said_once(worker: Project) -> None:
     worker.home.mkdir()
     worker.home.chmod(0o755)
     said = [event.message for event in worker.run("Hello.").of(StatusEvent)]
-    assert said == [f"{worker.home} was open to others (mode 755); it is yours alone now (700)"]
+    assert said == [f"{worker.home} was open to others (mode 755); it is now private (700)"]
     assert mode(worker.home) == 0o700
     assert worker.run("Hello.").of(StatusEvent) == []
 
@@ -88,7 +88,7 @@ def test_a_home_of_nobody_is_refused(worker: Project) -> None:
     done = worker.forge("run", "worker.yaml", "go", env={"FORGE_HOME": "~nobody-here/x"})
     assert (done.returncode, done.stderr) == (
         3,
-        "forge: FORGE_HOME=~nobody-here/x: there is no user 'nobody-here'\n"
+        "forge: FORGE_HOME=~nobody-here/x: unknown user 'nobody-here'\n"
         "  name another user or a folder, or unset FORGE_HOME\n",
     )
     assert not (worker.folder / "~nobody-here").exists()

@@ -81,7 +81,7 @@ def test_a_keyring_that_keeps_nothing_safe_is_not_used(
 @pytest.mark.parametrize("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
 def test_what_is_not_the_name_of_a_key(name: str) -> None:
     with pytest.raises(
-        UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"
+        UsageError, match="is not the name of a key\n  use anthropic, openai, or a variable"
     ):
         variable_for(name)
 

@@ -111,5 +111,5 @@ def test_a_folder_without_a_worker_says_which_files_it_could_have(project: Proje
     done = project.forge("run", "empty", "go")
     assert (done.returncode, done.stderr) == (
         3,
-        "forge: empty: this folder holds no worker.yaml and no main.worker\n  name a worker file instead\n",
+        "forge: empty: this folder has no worker.yaml and no main.worker\n  name a worker file instead\n",
     )

@@ -34,7 +34,7 @@ def test_one_that_may_not_be_read_is_not_passed_over(tmp_path: Path, another_use
         load_settings(tmp_path / "locked")
     assert str(caught.value) == (
         f"{tmp_path}/locked/config.yaml:1:1: it cannot be read: Permission denied\n"
-        "  make it readable for you, or let FORGE_HOME name another folder"
+        "  make it readable, or set FORGE_HOME to another folder"
     )
 
 
@@ -132,15 +132,15 @@ def test_a_project_lets_servers_ask_for_no_more_than_the_user(tmp_path: Path, ho
         ("import_timeout: 60", "1:17: import_timeout: it depends on the machine"),
         (
             "policy: {shell: {rules: [{pattern: a, approval: preApproved}]}}",
-            r"1:26: policy.shell.rules\[0\]: the rule of",
+            r"1:26: policy.shell.rules\[0\]: a project.s rule",
         ),
         (
             "policy: {shell: {rules: [{pattern: a}]}}",
-            r"policy.shell.rules\[0\]: the rule of a project says",
+            r"policy.shell.rules\[0\]: a project's rule needs",
         ),
         (
             "policy: {shell: {default: preApproved}}",
-            "policy.shell.default: a project can add rules, and nothing else",
+            "policy.shell.default: a project can only add rules",
         ),
         ("modle: x", "unknown key 'modle'; did you mean 'model'"),
     ],

@@ -186,7 +186,7 @@ def test_a_placeholder_beyond_the_results_says_where_it_stands(worker: Project) 
         ),
         ("turns: [{text: 7}]", "FILE:1:16: turns[0].text: must be a string, not 7"),
         ("turns: hello", "FILE:1:8: turns: must be a list, not 'hello'"),
-        ("", "FILE:1:1: nothing is written here; "),
+        ("", "FILE:1:1: the file is empty; "),
     ],
 )
 def test_what_is_wrong_in_a_script(worker: Project, script: str, problem: str) -> None:

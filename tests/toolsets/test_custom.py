@@ -594,7 +594,7 @@ def test_problems_with_their_place(
         ),
         (
             "{module: ./notes.txt, tools: [f]}",
-            "FOLDER/notes.txt:1:1: this is not a Python file; a module of tools ends in .py",
+            "FOLDER/notes.txt:1:1: not a Python file; a module of tools ends in .py",
         ),
     ],
 )

@@ -146,7 +146,7 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ),
         ("[./broken.yaml]", "broken.yaml:2:1: unknown key 'toolset'; did you mean 'toolsets'?"),
         ("[./notes.txt]", "notes.txt:1:1: a worker file ends in"),
-        ("[./empty]", "empty: this folder holds no worker.yaml"),
+        ("[./empty]", "empty: this folder has no worker.yaml"),
         (
             "[helper, ./copy.yaml]",
             "boss.yaml:4:31: toolsets.workers: 'helper' and './copy.yaml' are both",

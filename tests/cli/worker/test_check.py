@@ -41,7 +41,7 @@ def test_front_matter(cli, project) -> None:
 
 
 BAD = {
-    "empty": ("", 1, "nothing is written here"),
+    "empty": ("", 1, "the file is empty"),
     "no mapping": ("- a\n- b\n", 1, ""),
     "no yaml": ("name: [unclosed\n", 1, "bracket"),
     "a tab": ("name: w\n\tdescription: x\n", 2, ""),
@@ -344,9 +344,7 @@ def test_a_variable_that_is_not_set_is_said_where_it_stands(cli, project, monkey
     done = cli("worker", "check", "w.yaml")
     column = len(f"      s: {server}".partition("'$")[0]) + 1
     assert (done.code, done.out) == (3, "")
-    assert done.err.startswith(
-        f"forge: w.yaml:5:{column}: ${{NOPE}}: the environment has no such variable\n"
-    )
+    assert done.err.startswith(f"forge: w.yaml:5:{column}: ${{NOPE}}: this variable is not set\n")
 
 
 def test_what_is_found_as_an_object(project, cli) -> None:

@@ -96,8 +96,8 @@ def test_the_options_of_a_model_hold_for_its_alias(project: Project) -> None:
 @pytest.mark.parametrize(
     ("aliases", "model", "problem"),
     [
-        ("{a: b, b: a}", "a", "{config}:1:20: aliases: a -> b -> a leads in a circle"),
-        ("{a: a}", "a", "{config}:1:14: aliases: a -> a leads in a circle"),
+        ("{a: b, b: a}", "a", "{config}:1:20: aliases: a -> b -> a is circular"),
+        ("{a: a}", "a", "{config}:1:14: aliases: a -> a is circular"),
         ("{fast: 'script:demo.yaml'}", "fasst", "'fasst' is not a model\n  did you mean 'fast'?"),
         ("{fast: gone}", "fast", "{config}:1:17: 'gone' is not a model\n  " + WRITTEN),
         (

@@ -109,7 +109,7 @@ def test_a_pattern_that_is_too_long_for_a_name_of_a_file_is_a_pattern(folder: Pr
 
 def test_a_project_cannot_opt_in(folder: Project) -> None:
     folder.write(".forge/config.yaml", "policy: {shell: {folders: [{path: ., use: [building]}]}}\n")
-    with pytest.raises(WorkerError, match="the rule of a project says"):
+    with pytest.raises(WorkerError, match="a project's rule needs"):
         read_project(folder.folder / ".forge" / "config.yaml")
     assert judged(folder, "npm run build")["verdict"] == "ask"
 
