@@ -98,7 +98,7 @@ def without_kept(needs: Needs) -> Needs:
 
 
 class GrantOffer(OnWire, frozen=True):
-    """A permission that a person may give for the session.
+    """A grant that a person may give for the session.
 
     Without rules and folder it covers this exact call.
     """

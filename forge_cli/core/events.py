@@ -267,7 +267,7 @@ class ApprovalDecided(Event, frozen=True):
 
 
 class SessionGrant(OnWire, frozen=True):
-    """A permission for the rest of a session."""
+    """Something that is allowed for the rest of a session."""
 
     tool_name: str
     text: str
@@ -277,7 +277,7 @@ class SessionGrant(OnWire, frozen=True):
 
 
 class GrantsEvent(Event, frozen=True):
-    """All permissions of the session, sent after each change; starts with 1."""
+    """All grants of the session, sent after each change."""
 
     type: ClassVar[str] = "grants"
     transient: ClassVar[bool] = True

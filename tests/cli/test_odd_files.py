@@ -142,7 +142,7 @@ def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str
     assert problem.replace("PATH", path) in done.err
     assert (
         way != "trust"
-        or ("you may not read" if "/" in path else "folder\n  check the path") in done.err
+        or ("permission denied" if "/" in path else "folder\n  check the path") in done.err
     )
 
 

@@ -36,12 +36,12 @@ SMALL_ARGS = st.dictionaries(
         ([Approval.PRE_APPROVED, Approval.BLOCKED, Approval.PRE_APPROVED], Approval.BLOCKED),
     ],
 )
-def test_the_strictest_wins(approvals: list[Approval], strictest: Approval) -> None:
+def test_strictest_approval_wins(approvals: list[Approval], strictest: Approval) -> None:
     assert Approval.strictest(*approvals) is strictest
 
 
 @given(st.lists(APPROVALS, min_size=1), APPROVALS)
-def test_another_approval_never_loosens(approvals: list[Approval], another: Approval) -> None:
+def test_further_approval_never_loosens(approvals: list[Approval], another: Approval) -> None:
     before, after = Approval.strictest(*approvals), Approval.strictest(*approvals, another)
     assert not before.stricter_than(after)
     assert not another.stricter_than(after)
@@ -104,17 +104,19 @@ IDENTITY: dict[str, Any] = {
         {"args": {}},
     ],
 )
-def test_whatever_differs_is_another_call(change: dict[str, Any]) -> None:
+def test_fingerprint_differs_for_every_different_call(change: dict[str, Any]) -> None:
     assert fingerprint(**{**IDENTITY, **change}) != fingerprint(**IDENTITY)
 
 
-def test_the_order_of_args_makes_no_difference() -> None:
+def test_fingerprint_ignores_the_order_of_args() -> None:
     turned = {"force": False, "branch": "main"}
     assert fingerprint(**{**IDENTITY, "args": turned}) == fingerprint(**IDENTITY)
 
 
 @given(SMALL_ARGS, SMALL_ARGS)
-def test_equal_fingerprints_mean_equal_args(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_fingerprints_are_equal_only_for_equal_args(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     same = fingerprint(**{**IDENTITY, "args": one}) == fingerprint(**{**IDENTITY, "args": other})
     assert same == (repr(sorted(one.items())) == repr(sorted(other.items())))
 

@@ -29,7 +29,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-async def test_what_an_async_function_opens_stays_open() -> None:
+async def test_wait_within_keeps_open_what_the_function_opened() -> None:
     scope = anyio.CancelScope()
 
     async def enter() -> None:
@@ -39,7 +39,7 @@ async def test_what_an_async_function_opens_stays_open() -> None:
     assert not scope.__exit__(None, None, None)
 
 
-async def test_a_time_out_of_its_own_stays_its_own() -> None:
+async def test_timeout_of_the_function_itself_is_not_ours() -> None:
     async def fail() -> None:
         raise TimeoutError("upstream")
 
@@ -48,7 +48,7 @@ async def test_a_time_out_of_its_own_stays_its_own() -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
-async def test_an_end_that_nobody_asked_for_is_an_error(error: BaseException) -> None:
+async def test_unrequested_exit_of_third_party_code_is_an_error(error: BaseException) -> None:
     def fail() -> None:
         raise error
 
@@ -62,7 +62,7 @@ async def test_an_end_that_nobody_asked_for_is_an_error(error: BaseException) ->
         await wait_within(5, "it", fail_later)
 
 
-async def test_a_cancellation_that_is_swallowed_counts_all_the_same() -> None:
+async def test_swallowed_cancellation_is_raised_again() -> None:
     async def swallow() -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(30)
@@ -74,7 +74,7 @@ async def test_a_cancellation_that_is_swallowed_counts_all_the_same() -> None:
         await wait_within(5, "it", swallow)
 
 
-def test_code_that_is_late_is_named_with_its_limit() -> None:
+def test_late_code_is_named_with_its_limit() -> None:
     begin("the tool slow", 60)
     assert find_forced_end() is None
     begin("tools.py: its import", -1, exit_code=ExitCode.INVALID)
@@ -84,7 +84,7 @@ def test_code_that_is_late_is_named_with_its_limit() -> None:
     )
 
 
-def test_at_a_shutdown_the_code_that_began_last_is_named() -> None:
+def test_shutdown_names_the_code_that_began_last() -> None:
     begin("the tool delegate", 60)
     begin("the tool inner", 60)
     begin_shutdown("terminated", ExitCode.TERMINATED, 0.0)

@@ -62,7 +62,7 @@ def answering(bus: EventBus, answer: ApprovalDecision) -> Callable[[Event], None
     return hear
 
 
-async def test_who_wants_some_events_hears_those(bus: EventBus) -> None:
+async def test_subscriber_receives_the_events_that_it_asked_for(bus: EventBus) -> None:
     """Also when others come and go after one of that type was heard."""
     some: list[Event] = []
     late: list[Event] = []
@@ -81,7 +81,7 @@ async def test_who_wants_some_events_hears_those(bus: EventBus) -> None:
     assert late == [second, first]
 
 
-async def test_everybody_hears_everything_until_they_leave(bus: EventBus) -> None:
+async def test_subscribers_receive_every_event_until_they_unsubscribe(bus: EventBus) -> None:
     one: list[Event] = []
     other: list[Event] = []
     leave = bus.subscribe(one.append)
@@ -94,7 +94,7 @@ async def test_everybody_hears_everything_until_they_leave(bus: EventBus) -> Non
     assert other == [StatusEvent("info", "first"), StatusEvent("info", "second")]
 
 
-async def test_nobody_there_means_denied_at_once(bus: EventBus) -> None:
+async def test_request_without_listeners_is_denied_at_once(bus: EventBus) -> None:
     seen: list[Event] = []
     bus.subscribe(seen.append)
     with anyio.fail_after(60):
@@ -104,13 +104,13 @@ async def test_nobody_there_means_denied_at_once(bus: EventBus) -> None:
     assert not bus.attended
 
 
-async def test_whoever_answers_on_the_bus_is_the_user(bus: EventBus) -> None:
+async def test_answer_on_the_bus_counts_as_the_user(bus: EventBus) -> None:
     bus.subscribe(answering(bus, ApprovalDecision(False, by="rule")), answers=True)
     with anyio.fail_after(60):
         assert await bus.ask(request()) == ApprovalDecision(False, by="user")
 
 
-async def test_an_answer_given_inside_a_handler_comes_after_its_question_for_everybody(
+async def test_answer_from_a_handler_reaches_everybody_after_its_question(
     bus: EventBus,
 ) -> None:
     late: list[str] = []
@@ -132,7 +132,7 @@ async def test_the_first_answer_counts(bus: EventBus) -> None:
         assert await bus.ask(request()) == ApprovalDecision(False)
 
 
-async def test_answers_to_other_questions_are_not_taken(bus: EventBus) -> None:
+async def test_question_ignores_answers_to_other_questions(bus: EventBus) -> None:
     bus.subscribe(lambda event: None, answers=True)
     decided: dict[int, ApprovalDecision] = {}
 
@@ -153,7 +153,7 @@ async def test_answers_to_other_questions_are_not_taken(bus: EventBus) -> None:
     assert decided == {1: ApprovalDecision(False), 2: ApprovalDecision(True)}
 
 
-async def test_when_the_last_one_who_could_answer_leaves_the_question_is_denied(
+async def test_question_is_denied_when_the_last_listener_leaves(
     bus: EventBus,
 ) -> None:
     leave_first = bus.subscribe(lambda event: None, answers=True)
@@ -175,7 +175,7 @@ async def test_when_the_last_one_who_could_answer_leaves_the_question_is_denied(
     assert decided == [DENIED, None]
 
 
-async def test_a_question_that_is_given_up_takes_no_late_answer(bus: EventBus) -> None:
+async def test_abandoned_question_takes_no_late_answer(bus: EventBus) -> None:
     bus.subscribe(lambda event: None, answers=True)
     with anyio.move_on_after(0):
         await bus.ask(request())
@@ -185,7 +185,7 @@ async def test_a_question_that_is_given_up_takes_no_late_answer(bus: EventBus) -
     assert again.cancelled_caught
 
 
-async def test_the_bus_in_the_words_of_a_program(bus: EventBus) -> None:
+async def test_bus_works_with_names_and_payloads(bus: EventBus) -> None:
     seen: list[Event] = []
     bus.subscribe(seen.append)
     ui = RuntimeUI(bus)
@@ -235,7 +235,7 @@ async def test_a_program_asks_and_somebody_answers(bus: EventBus) -> None:
     )
 
 
-async def test_an_event_may_be_named() -> None:
+async def test_event_can_be_emitted_by_name() -> None:
     bus, seen = EventBus(), list[Event]()
     bus.subscribe(seen.append)
     bus.emit("status", {"level": "info", "message": "hi"})
@@ -289,9 +289,7 @@ async def test_an_event_may_be_named() -> None:
         ),
     ],
 )
-async def test_what_goes_without_saying_may_be_left_out(
-    name: str, payload: dict[str, Any], event: Event
-) -> None:
+async def test_payload_may_omit_defaults(name: str, payload: dict[str, Any], event: Event) -> None:
     bus, seen = EventBus(), list[Event]()
     bus.subscribe(seen.append)
     bus.emit(name, payload)
@@ -352,7 +350,7 @@ async def test_what_goes_without_saying_may_be_left_out(
         ("interrupt", {"\x1b": "w"}, "unknown key '\\x1b'; "),
     ],
 )
-async def test_a_wrong_event_is_refused(name: str, payload: dict[str, Any], sentence: str) -> None:
+async def test_invalid_event_is_refused(name: str, payload: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)):
         EventBus().emit(name, payload)
 

@@ -172,11 +172,11 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("event", "payload"), PAYLOADS)
-def test_payloads(event: Event, payload: dict[str, Any]) -> None:
+def test_payload_of_each_event(event: Event, payload: dict[str, Any]) -> None:
     assert event.payload() == payload
 
 
-def test_the_names_on_the_wire() -> None:
+def test_wire_names_of_events() -> None:
     """Logs and programs have them: none may change, and a new one gets its line here."""
     assert set(EVENT_KINDS) == {
         "sessionStart",
@@ -208,7 +208,7 @@ def test_the_names_on_the_wire() -> None:
     }
 
 
-def test_only_what_the_record_has_otherwise_is_transient() -> None:
+def test_transient_events_have_their_content_elsewhere_in_the_record() -> None:
     assert [event.type for event in EVENT_KINDS.values() if event.transient] == [
         "streaming",
         "toolOutput",

@@ -16,7 +16,7 @@ def rule(pattern: str, **more: object) -> GrantRule:
 ADD, COMMIT, GIT, LS = map(rule, ("git add", "git commit", "git", "ls"))
 
 
-def test_a_rule_in_words_is_what_would_be_written() -> None:
+def test_text_of_a_rule_is_what_would_be_written() -> None:
     assert str(ADD) == 'toolsets.shell.rules: [{pattern: "git add"}]'
     zone = GrantRule(
         ("sandbox", "zones", "code", "approval", "write"), "preApproved", "edits in zone code"
@@ -26,7 +26,7 @@ def test_a_rule_in_words_is_what_would_be_written() -> None:
     assert flow({"a b": ["no", "x", None, 1.5, "#"]}) == '{"a b": ["no", x, null, 1.5, "#"]}'
 
 
-def test_what_it_is_remembered_by_stays_in_the_process() -> None:
+def test_key_of_a_grant_is_not_on_the_wire() -> None:
     kept = rule("ls", key="secret", user_at=("policy", "shell", "rules", "-"))
     offer = GrantOffer("these", (kept,), covers=3, written="worker.yaml")
     sent = offer.wire()

@@ -25,7 +25,7 @@ async def test_a_signal_that_came_before_ends_the_scope_at_once_and_its_first_re
     assert (await stopped(signal), signal.reason) == (True, "no time")
 
 
-async def test_after_a_reset_it_can_be_used_again() -> None:
+async def test_signal_can_be_used_again_after_a_reset() -> None:
     signal = InterruptSignal()
     signal.interrupt()
     signal.reset()

@@ -65,7 +65,7 @@ def matched(path: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", IGNORED)
-def test_a_reader_decides_about_every_event(path: str) -> None:
+def test_every_reader_handles_or_lists_every_event(path: str) -> None:
     forgotten = EVENTS - matched(path) - IGNORED[path]
     assert not forgotten, (
         f"{path}: give {sorted(forgotten)} a case, or name it in IGNORED of tests/core/test_kinds.py"

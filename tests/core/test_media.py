@@ -66,7 +66,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
-def test_on_the_wire_and_for_the_model(
+def test_media_on_the_wire_and_for_the_model(
     value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
 ) -> None:
     assert value.wire() == on_the_wire
@@ -83,7 +83,7 @@ def test_on_the_wire_and_for_the_model(
         (lambda: Blob(b"", "zip"), "'zip' is not a media type for Blob"),
     ],
 )
-def test_what_is_wrong_is_told_where_it_is_made(make: Any, problem: str) -> None:
+def test_invalid_media_is_refused_when_it_is_made(make: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         make()
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_told_where_it_is_made(make: Any, problem: str) -> None
         ({"mediaType": "image/png", "data": "", "alt": 1}, "alt: not a text"),
     ],
 )
-def test_what_no_image_wrote_cannot_be_read(data: dict[str, Any], problem: str) -> None:
+def test_invalid_media_json_is_unreadable(data: dict[str, Any], problem: str) -> None:
     with pytest.raises(Unreadable, match=problem):
         read_result({"kind": "image", **data})
     assert as_result({"kind": "image", **data}) == Json({"kind": "image", **data})
@@ -108,7 +108,7 @@ def test_a_record_in_which_base64_looked_like_a_secret_can_be_read() -> None:
     assert read_result(data) == Image(b"", "image/png")
 
 
-def test_what_is_too_large_is_described_and_not_kept() -> None:
+def test_media_over_the_limit_is_described_and_not_kept() -> None:
     kept = Image(PNG + bytes(MEDIA_LIMIT - len(PNG)), "image/png")
     assert bounded(kept) is kept
     large = bounded(Image(kept.data + b"\0", "image/png", "A map"))
@@ -126,7 +126,7 @@ def test_a_list_with_results_in_it_is_one_text_with_their_files() -> None:
     assert as_result(odd) == Json(odd)
 
 
-def test_of_many_files_those_are_kept_that_fit() -> None:
+def test_first_files_that_fit_are_kept() -> None:
     half = Blob(bytes(MEDIA_LIMIT // 2), name="a")
     few = bounded(Text("three", files=(half, half, half)))
     assert few.text().startswith("three\n[1 of 3 are not kept: ")

@@ -3,7 +3,7 @@
 from forge_cli.core import phrases
 
 
-def test_each_text_is_another() -> None:
+def test_phrases_are_all_different() -> None:
     """``tests/test_architecture.py`` looks for them elsewhere."""
     texts = [
         text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)

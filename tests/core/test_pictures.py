@@ -22,7 +22,7 @@ EXTENDED = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + struct.pack("<HBHB", 639, 0, 479
 
 
 @pytest.mark.parametrize("head", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
-def test_the_size_is_read_from_the_first_bytes(head: bytes) -> None:
+def test_dimensions_are_read_from_the_first_bytes(head: bytes) -> None:
     assert dimensions(head) == (640, 480)
     assert dimensions(head[:-1]) is None
 

@@ -106,7 +106,7 @@ def confined(project: Project) -> Worker:
     return Worker(project, "{isolation: required}")
 
 
-def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
+def test_failed_command_is_a_result_and_not_raised(worker: Worker) -> None:
     done = worker.run("echo out; echo err >&2; exit 3")
     assert done.pop("duration_ms") >= 0
     assert done.pop("confined") is ("required" in worker.project.read("worker.yaml"))
@@ -126,17 +126,17 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("tool", ["run", "stream"])
-def test_an_option_that_there_is_not_is_an_error(worker: Worker, tool: str) -> None:
+def test_unknown_option_of_a_command_is_an_error(worker: Worker, tool: str) -> None:
     outcome = worker.outcome(tool, "sleep 1000", options={"timout": 0.1})
     assert "unknown command option 'timout'; the options are cwd, env, " in str(outcome.error)
 
 
-def test_a_signal_is_told(worker: Worker) -> None:
+def test_signal_of_a_command_is_reported(worker: Worker) -> None:
     done = worker.run("kill -9 $$")
     assert (done["exit_code"], done["signal"]) == (None, 9)
 
 
-def test_past_its_time_it_is_stopped_with_all_it_started_and_what_it_said_is_kept(
+def test_late_command_is_stopped_with_its_children_and_keeps_its_output(
     worker: Worker,
 ) -> None:
     mark = tag()
@@ -145,7 +145,7 @@ def test_past_its_time_it_is_stopped_with_all_it_started_and_what_it_said_is_kep
     assert sleepers(mark) == []
 
 
-def test_an_interrupt_stops_all_of_it(worker: Worker) -> None:
+def test_interrupt_stops_a_command_with_its_children(worker: Worker) -> None:
     mark, signal, pipe = tag(), InterruptSignal(), worker.project.folder / "pipe"
     os.mkfifo(pipe)
 
@@ -163,13 +163,13 @@ def test_an_interrupt_stops_all_of_it(worker: Worker) -> None:
     assert (seen.statuses, sleepers(mark), watcher.is_alive()) == (["interrupted"], [], False)
 
 
-def test_what_is_left_in_the_background_ends_with_the_worker(worker: Worker) -> None:
+def test_background_processes_end_with_the_worker(worker: Worker) -> None:
     mark = tag()
     assert worker.run(f"(setsid sleep {mark} &)")["exit_code"] == 0
     assert sleepers(mark) == []
 
 
-def test_of_long_output_the_beginning_and_the_end_are_kept(worker: Worker) -> None:
+def test_long_output_keeps_its_beginning_and_end(worker: Worker) -> None:
     done = worker.run("echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
     assert (done["truncated"], done["stdout"][:6], done["stdout"][-6:]) == (
         True,
@@ -180,7 +180,7 @@ def test_of_long_output_the_beginning_and_the_end_are_kept(worker: Worker) -> No
     assert len(done["stdout"]) < 1_100_000
 
 
-def test_the_environment_has_no_keys_and_what_is_given(
+def test_environment_of_a_command_has_no_keys(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
@@ -193,15 +193,15 @@ def test_the_environment_has_no_keys_and_what_is_given(
 @pytest.mark.parametrize(
     ("given", "read"), [({}, ""), ({"input": "ä\n" * 100_000}, "ä\n" * 100_000)]
 )
-def test_input_is_all_that_it_reads(worker: Worker, given: dict[str, str], read: str) -> None:
+def test_command_reads_only_its_input(worker: Worker, given: dict[str, str], read: str) -> None:
     assert worker.run("cat", **given)["stdout"] == read
 
 
-def test_input_that_nobody_reads_is_no_failure(worker: Worker) -> None:
+def test_unread_input_is_no_failure(worker: Worker) -> None:
     assert worker.run("exec 0<&-; exit 0", input="x" * 1_000_000)["exit_code"] == 0
 
 
-def test_it_runs_in_the_working_directory_or_where_it_is_told(worker: Worker) -> None:
+def test_command_runs_in_the_working_directory_or_in_cwd(worker: Worker) -> None:
     worker.project.write("sub/file", "")
     folder = worker.project.folder
     assert worker.run("pwd")["stdout"] == f"{folder}\n"
@@ -210,20 +210,20 @@ def test_it_runs_in_the_working_directory_or_where_it_is_told(worker: Worker) ->
 
 
 @pytest.mark.long
-def test_bytes_that_are_no_text_can_be_kept(worker: Worker) -> None:
+def test_output_that_is_not_text_can_be_kept(worker: Worker) -> None:
     line = "printf 'a\\377b'"
     assert worker.run(line)["stdout"] == "a\N{REPLACEMENT CHARACTER}b"
     assert os.fsencode(worker.run(line, errors="surrogateescape")["stdout"]) == b"a\xffb"
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "./nothing", "/etc"])
-def test_what_cannot_be_started_says_so(worker: Worker, program: str) -> None:
+def test_command_that_cannot_start_is_a_tool_error(worker: Worker, program: str) -> None:
     seen = worker.project.run(calls(call("run", argv=[program])), "Done.")
     assert seen.outcomes[0].error == f"'{program}' cannot be started: no such executable program"
 
 
 @pytest.mark.needs("bwrap")
-def test_a_confined_one_writes_to_zones_only(confined: Worker) -> None:
+def test_confined_command_writes_to_zones_only(confined: Worker) -> None:
     confined.project.write(".git/config", "")
     line = 'for path in a ../a ~/a .git/a worker.yaml; do (: >> "$path") 2>/dev/null && echo "$path"; done; true'
     assert confined.run(line)["stdout"] == "a\n"
@@ -231,7 +231,7 @@ def test_a_confined_one_writes_to_zones_only(confined: Worker) -> None:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(("network", "shared"), [("false", False), ("true", True)])
-def test_a_confined_one_has_the_network_that_the_worker_says(
+def test_confined_command_has_the_network_of_its_worker(
     project: Project, network: str, shared: bool
 ) -> None:
     worker = Worker(project, f"{{isolation: auto, network: {network}}}")
@@ -239,7 +239,7 @@ def test_a_confined_one_has_the_network_that_the_worker_says(
     assert (said == os.readlink("/proc/self/ns/net")) is shared
 
 
-def test_pieces_come_while_it_runs(worker: Worker) -> None:
+def test_stream_yields_pieces_while_the_command_runs(worker: Worker) -> None:
     """The command goes on only once its first piece has been answered."""
     line = "echo one; until [ -e reply ]; do sleep 0.01; done; echo two >&2; exit 4"
     done = worker.stream(line, reply=f"{worker.project.folder}/reply", timeout=20)
@@ -252,7 +252,7 @@ def test_pieces_come_while_it_runs(worker: Worker) -> None:
     )
 
 
-def test_pieces_end_when_its_time_is_up(worker: Worker) -> None:
+def test_stream_ends_at_the_time_limit(worker: Worker) -> None:
     mark = tag()
     done = worker.stream(f"echo so far; (setsid sleep {mark} &); sleep {mark}", timeout=0.5)
     assert (done["said"], done["timed_out"], done["stdout"]) == (
@@ -263,7 +263,7 @@ def test_pieces_end_when_its_time_is_up(worker: Worker) -> None:
     assert sleepers(mark) == []
 
 
-def test_whoever_has_seen_enough_stops_all_of_it(worker: Worker) -> None:
+def test_leaving_a_stream_stops_the_command(worker: Worker) -> None:
     mark = tag()
     done = worker.stream(f"echo one; (setsid sleep {mark} &); sleep {mark}", pieces=1)
     assert (done["said"], done["timed_out"], done["exit_code"]) == (
@@ -274,17 +274,17 @@ def test_whoever_has_seen_enough_stops_all_of_it(worker: Worker) -> None:
     assert sleepers(mark) == []
 
 
-def test_input_of_a_stream_is_all_that_it_reads(worker: Worker) -> None:
+def test_streamed_command_reads_only_its_input(worker: Worker) -> None:
     assert worker.stream("cat", input="x\n" * 50_000)["stdout"] == "x\n" * 50_000
 
 
-def test_what_is_kept_of_a_long_stream_is_bounded(worker: Worker) -> None:
+def test_kept_output_of_a_long_stream_is_bounded(worker: Worker) -> None:
     done = worker.stream("head -c 3000000 /dev/zero | tr '\\0' x")
     assert done["truncated"] is True
     assert len(done["stdout"]) < 1_100_000
 
 
-def test_required_without_a_mechanism_starts_nothing(
+def test_required_isolation_without_a_mechanism_starts_nothing(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bash").symlink_to("/bin/bash")
@@ -299,7 +299,7 @@ def test_required_without_a_mechanism_starts_nothing(
     assert not (project.folder / "made").exists()
 
 
-def test_a_toolset_can_check_that_at_load(
+def test_toolset_can_check_isolation_at_load(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(project, "{isolation: required}")

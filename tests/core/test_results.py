@@ -39,7 +39,7 @@ WELL_KNOWN = sorted(WELL_KNOWN_KINDS)
 @pytest.mark.parametrize(
     "kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"]
 )
-def test_valid_kinds(kind: str) -> None:
+def test_kind_of_lowercase_words_is_valid(kind: str) -> None:
     assert is_valid_kind(kind)
     assert is_well_known_kind(kind) == (kind in WELL_KNOWN)
 
@@ -64,7 +64,7 @@ def test_valid_kinds(kind: str) -> None:
         7,
     ],
 )
-def test_invalid_kinds(kind: Any) -> None:
+def test_other_kinds_are_invalid(kind: Any) -> None:
     assert not is_valid_kind(kind)
     assert not is_well_known_kind(kind)
 
@@ -314,7 +314,7 @@ def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: Result
         {"kind": "file_list", "path": "/a", "files": [1]},
     ],
 )
-def test_one_that_lacks_what_its_kind_needs_is_json(said: Any) -> None:
+def test_mapping_without_the_fields_of_its_kind_is_json(said: Any) -> None:
     assert as_result(said) == Json(said)
     assert is_misfit(said, as_result(said))
 
@@ -381,7 +381,7 @@ def test_whatever_a_tool_returns_can_be_read_back_from_the_record(
         ({"kind": 5, "data": 1}, "kind: not a text"),
     ],
 )
-def test_what_is_not_a_result_is_not_read_as_one(data: Any, problem: str) -> None:
+def test_invalid_result_json_is_unreadable(data: Any, problem: str) -> None:
     with pytest.raises(Unreadable, match=problem):
         read_result(data)
     assert from_wire(data) == Json(data) or data is None

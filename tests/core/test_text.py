@@ -49,17 +49,17 @@ from forge_cli.core.text import (
         ("\u1000\u103b\u103d\u1014\u103a", "\u1000\u103b\u103d\u1014\u103a"),
     ],
 )
-def test_what_a_terminal_would_obey_or_an_eye_would_miss_is_escaped(text: str, shown: str) -> None:
+def test_visible_escapes_control_and_invisible_characters(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_what_is_to_be_kept_stays() -> None:
+def test_visible_keeps_given_characters() -> None:
     assert visible("a\nb\tc\r", keep="\n\t") == "a\nb\tc\\r"
     assert visible("a\n\u0301b", keep="\n\t") == "a\n\\u0301b"
 
 
 @given(st.text(st.characters()))
-def test_nothing_hidden_is_left(text: str) -> None:
+def test_visible_leaves_no_hidden_character(text: str) -> None:
     shown = visible(text)
     assert not {unicodedata.category(char) for char in shown} & {
         "Cc",
@@ -89,7 +89,7 @@ def test_nothing_hidden_is_left(text: str) -> None:
         "two\nlines\tand a tab",
     ],
 )
-def test_in_an_answer_emoji_and_writing_systems_keep_what_they_need(text: str) -> None:
+def test_readable_keeps_what_emoji_and_scripts_need(text: str) -> None:
     assert readable(text) == text
     assert visible(text) != text
 
@@ -97,11 +97,11 @@ def test_in_an_answer_emoji_and_writing_systems_keep_what_they_need(text: str) -
 @pytest.mark.parametrize(
     "text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"]
 )
-def test_elsewhere_the_same_characters_are_shown_in_an_answer_too(text: str) -> None:
+def test_readable_escapes_the_same_characters_elsewhere(text: str) -> None:
     assert "\\" in readable(text)
 
 
-def test_a_piece_of_an_answer_is_shown_by_what_stands_before_it() -> None:
+def test_readable_piece_depends_on_the_text_before_it() -> None:
     text = "e\u0301 \u2764\ufe0f \u0e17\u0e35\u0e48"
     assert "".join(readable(char, after=text[:at]) for at, char in enumerate(text)) == text
     assert readable("\u0301") == "\\u0301"
@@ -158,7 +158,7 @@ def test_a_mark_can_say_how_much_is_gone() -> None:
     ("name", "near"),
     [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")],
 )
-def test_the_nearest_name(name: str, near: str | None) -> None:
+def test_nearest_name_is_found(name: str, near: str | None) -> None:
     assert nearest(name, ["shell", "filesystem", "custom"]) == near
     assert nearest(f"--{name}", ["--shell", "--filesystem", "--custom"]) == (near and f"--{near}")
 
@@ -174,7 +174,7 @@ def test_the_nearest_name(name: str, near: str | None) -> None:
         ("zzz", ["shell"], "", ""),
     ],
 )
-def test_the_name_that_was_meant_or_else_all_of_them(
+def test_did_you_mean_names_one_or_lists_all(
     name: str, known: list[str], otherwise: str | None, said: str
 ) -> None:
     assert did_you_mean(name, known, otherwise) == said
@@ -183,11 +183,11 @@ def test_the_name_that_was_meant_or_else_all_of_them(
 @pytest.mark.parametrize(
     ("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")]
 )
-def test_one_is_one_and_others_are_many(number: float, said: str) -> None:
+def test_counted_uses_the_plural_except_for_one(number: float, said: str) -> None:
     assert counted(number, "call") == said
 
 
-def test_amounts_are_as_short_as_they_can_be_read() -> None:
+def test_dollars_are_short() -> None:
     amounts = {
         0: "$0",
         0.00000042: "$0.00000042",

@@ -76,7 +76,7 @@ def test_odd_values_become_plain_json(value: Any, plain: Any) -> None:
     assert jsonable(value) == plain
 
 
-def test_what_holds_itself_is_refused() -> None:
+def test_value_that_contains_itself_is_refused() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
     with pytest.raises(ValueError, match="contains itself"):
@@ -99,7 +99,7 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_whatever_it_is_json_can_carry_it(value: Any) -> None:
+def test_jsonable_value_is_always_json(value: Any) -> None:
     text = json.dumps(jsonable(value), allow_nan=False, ensure_ascii=False).encode()
     assert jsonable(json.loads(text)) == json.loads(text)
 
@@ -156,9 +156,7 @@ def test_a_value_is_read_as_it_was_written() -> None:
         ({"size": ...}, "size: missing"),
     ],
 )
-def test_what_it_could_not_have_written_is_named_by_its_place(
-    change: dict[str, Any], problem: str
-) -> None:
+def test_unreadable_value_is_named_by_its_place(change: dict[str, Any], problem: str) -> None:
     data = {**wire(WHOLE), **change}
     with pytest.raises(Unreadable, match=f"^{problem}$"):
         read(Whole, {key: value for key, value in data.items() if value is not ...})

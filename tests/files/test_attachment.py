@@ -36,7 +36,7 @@ WEBP = b"RIFF\x24\0\0\0WEBPVP8 "
         ("Grüße".encode("utf-16"), "application/octet-stream"),
     ],
 )
-def test_what_a_file_is(tmp_path: Path, data: bytes, kind: str) -> None:
+def test_media_type_comes_from_the_content(tmp_path: Path, data: bytes, kind: str) -> None:
     file = tmp_path / "misleading.jpeg"
     file.write_bytes(data)
     assert media_type(data) == kind
@@ -53,7 +53,7 @@ def problem_of(path: Path) -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_attached(tmp_path: Path) -> None:
+def test_unusable_attachment_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_text("x")

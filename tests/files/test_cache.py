@@ -22,7 +22,7 @@ def find(file: Path, name: str = "a", stamp: str = "1") -> Any:
         return cache.find(name, stamp)
 
 
-def test_it_is_found_again_as_long_as_the_stamp_is_the_same(tmp_path: Path) -> None:
+def test_cache_entry_is_valid_while_its_stamp_is_the_same(tmp_path: Path) -> None:
     file = tmp_path / "cache" / "tools.json"
     assert find(file) is None
     assert not file.parent.exists()
@@ -49,9 +49,7 @@ def test_it_is_found_again_as_long_as_the_stamp_is_the_same(tmp_path: Path) -> N
         lambda x: json.dumps(x).encode()
     )
 )
-def test_a_file_that_holds_something_else_counts_for_nothing(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_cache_ignores_a_file_of_another_form(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "tools.json"
     file.write_bytes(content)
     assert find(file) is None

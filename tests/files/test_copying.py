@@ -44,7 +44,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @given(pieces=pieces, end=st.integers(0, 9 * BLOCK))
-def test_every_way_gives_the_same_and_keeps_holes(
+def test_every_way_to_copy_keeps_content_and_holes(
     way: str, pieces: list[tuple[int, bytes]], end: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -89,7 +89,7 @@ def text_at(text: str, mark: Mark) -> str:
         ("0.0", 0.0),
     ],
 )
-def test_what_is_not_text(written: str, value: object) -> None:
+def test_plain_scalars_that_are_not_text(written: str, value: object) -> None:
     read = parse_document(f"a: {written}", "w.yaml")["a"]
     assert read == value
     assert type(read) is type(value)
@@ -268,7 +268,7 @@ def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) 
         (b"a: " + b"x" * MAX_BYTES, 1, 1, "larger than 256 KiB"),
     ],
 )
-def test_refused(text: str | bytes, line: int, column: int, says: str) -> None:
+def test_surprising_yaml_is_refused(text: str | bytes, line: int, column: int, says: str) -> None:
     error = refused(text)
     assert error.where == Mark("w.yaml", line, column)
     assert says in error.message
@@ -294,7 +294,7 @@ def test_an_escape_that_stands_for_no_character(escape: str) -> None:
     ("opening", "closing"),
     [("[", "]"), ("{a: ", "}"), ("\n [", "]"), ("[{a: ", "}]")],
 )
-def test_depth_has_an_end(opening: str, closing: str) -> None:
+def test_yaml_depth_is_limited(opening: str, closing: str) -> None:
     levels = opening.count("[") + opening.count("{")
     fits, deeper = 49 // levels, 49 // levels + 1
     assert parse_document(f"a: {opening * fits}{closing * fits}", "w.yaml")
@@ -428,7 +428,7 @@ def test_a_body_may_hold_what_yaml_may_not() -> None:
     assert split_front_matter("---\na: 1\n---\nx\u2028y\ufeff", "w.md")[1] == "x\u2028y\ufeff"
 
 
-def test_what_is_not_a_file(tmp_path: Path) -> None:
+def test_path_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "device").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to("loop")
@@ -472,7 +472,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 
 @each_row("name", ["a\0b.yaml", "a\ud800.yaml", "x" * 5000 + ".yaml"])
-def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
+def test_impossible_file_name_is_refused(tmp_path: Path, name: str) -> None:
     assert re.fullmatch(
         r"w: cannot be read \([^\n]+\); check the path", unreadable(tmp_path / name)
     )

@@ -110,9 +110,7 @@ def added(
         ),
     ],
 )
-def test_the_least_text_that_says_it(
-    tmp_path: Path, before: str, rule: GrantRule, after: str
-) -> None:
+def test_edit_adds_the_least_text(tmp_path: Path, before: str, rule: GrantRule, after: str) -> None:
     assert added(tmp_path, before, rule) == after
 
 
@@ -120,7 +118,7 @@ def test_the_least_text_that_says_it(
     "before",
     ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"],
 )
-def test_the_users_own_file(tmp_path: Path, before: str) -> None:
+def test_edit_of_the_users_own_file(tmp_path: Path, before: str) -> None:
     after = added(tmp_path, before, SHELL, user=True)
     assert parse_document(after, "")["policy"]["shell"] == {"rules": [SHELL.says]}
     assert all(line in after for line in before.splitlines() if "policy" not in line)
@@ -176,7 +174,7 @@ def test_several_rules_and_one_that_stands_there_already(tmp_path: Path) -> None
         ("toolsets: {shell: \n", SHELL, "cannot be read"),
     ],
 )
-def test_what_cannot_be_edited_is_said(
+def test_file_that_cannot_be_edited_says_why(
     tmp_path: Path, text: str, rule: GrantRule, why: str
 ) -> None:
     file = tmp_path / "w.yaml"

@@ -30,25 +30,25 @@ def told(project: Project, wanted: str = "true") -> str:
     return model.system[0]
 
 
-def test_it_follows_the_instructions(project: Project) -> None:
+def test_guidance_follows_the_instructions(project: Project) -> None:
     project.write("AGENTS.md", "\n# House rules\n\nUse tabs.\n\n")
     text = "AGENTS.md of the working directory says:\n\n# House rules\n\nUse tabs."
     assert told(project).startswith(f"You help.\n\n{text}\n\nFor work of several steps")
 
 
-def test_it_is_that_of_the_working_directory(project: Project) -> None:
+def test_guidance_is_that_of_the_working_directory(project: Project) -> None:
     project.write("workers/AGENTS.md", "Use spaces.")
     assert "spaces" not in told(project)
 
 
 @pytest.mark.parametrize("content", [None, "", " \n\n"])
-def test_without_it_nothing_is_added(project: Project, content: str | None) -> None:
+def test_without_guidance_nothing_is_added(project: Project, content: str | None) -> None:
     if content is not None:
         project.write("AGENTS.md", content)
     assert told(project).startswith("You help.\n\nFor work of several steps")
 
 
-def test_it_is_read_once(project: Project) -> None:
+def test_guidance_is_read_once(project: Project) -> None:
     project.write("AGENTS.md", "Use tabs.")
     project.write("worker.yaml", WORKER.format(wanted="true"))
 
@@ -65,7 +65,7 @@ def test_it_is_read_once(project: Project) -> None:
     assert ["Use tabs." in system for system in model.system] == [True, True]
 
 
-def test_a_long_one_is_cut(tmp_path: Path) -> None:
+def test_long_guidance_is_cut(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("é" * MAX_TOTAL)
     text = read_guidance(tmp_path).text
     assert text.endswith("éé\n[... only the first 64 KiB of AGENTS.md ...]")
@@ -96,7 +96,7 @@ def test_a_link_inside_is_followed(tmp_path: Path) -> None:
         ("itself", "Too many levels of symbolic links"),
     ],
 )
-def test_what_is_no_file_of_the_working_directory_is_an_error(
+def test_guidance_outside_of_the_repository_is_an_error(
     tmp_path: Path, kind: str, problem: str
 ) -> None:
     workspace = tmp_path / "project"
@@ -132,7 +132,7 @@ def repository(tmp_path: Path) -> Path:
     return service
 
 
-def test_every_folder_from_the_top_down_is_heard(repository: Path) -> None:
+def test_guidance_of_every_folder_is_read_from_the_top_down(repository: Path) -> None:
     top = repository.parents[1]
     (top / "AGENTS.md").write_text("Top.")
     (top / "CLAUDE.md").write_text("Not this one.")
@@ -151,7 +151,7 @@ def test_every_folder_from_the_top_down_is_heard(repository: Path) -> None:
     )
 
 
-def test_together_they_are_bounded_and_the_nearest_counts_most(repository: Path) -> None:
+def test_guidance_is_bounded_and_the_nearest_file_comes_first(repository: Path) -> None:
     (repository.parents[1] / "AGENTS.md").write_text("t" * MAX_TOTAL)
     (repository / "AGENTS.md").write_text("h" * (MAX_TOTAL - 2048))
     text = read_guidance(repository).text
@@ -188,7 +188,7 @@ def open_worker(project: Project) -> None:
     project.write("worker.yaml", "name: w\ninstructions: You help.\n")
 
 
-def test_where_nobody_says_what_is_trusted_counts(project: Project) -> None:
+def test_guidance_needs_trust_unless_the_worker_decides(project: Project) -> None:
     open_worker(project)
     project.write("AGENTS.md", "Use tabs.")
     model = Listener()

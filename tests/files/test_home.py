@@ -20,7 +20,9 @@ from forge_cli.testing import Project
         ("", "/home/me/.forge"),
     ],
 )
-def test_the_home(monkeypatch: pytest.MonkeyPatch, named: str, meant: str) -> None:
+def test_forge_home_follows_its_variable(
+    monkeypatch: pytest.MonkeyPatch, named: str, meant: str
+) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("FORGE_HOME", named)
     monkeypatch.setattr("os.getcwd", lambda: "/there")
@@ -58,7 +60,7 @@ def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> 
     assert {mode(path) for path in worker.home.iterdir() if path.is_dir()} == {0o700}
 
 
-def test_what_is_not_for_forge_alone_stays_as_it_is(
+def test_home_that_is_not_for_forge_alone_is_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, work, own = tmp_path / "shared", tmp_path / "work", tmp_path / "own"

@@ -51,7 +51,7 @@ def test_a_stored_key_is_found(home: Path) -> None:
     assert SECRET not in repr(find_key("ANTHROPIC_API_KEY"))
 
 
-def test_the_environment_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_in_the_environment_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", OTHER)
     found = find_key("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -79,7 +79,7 @@ def test_a_keyring_that_keeps_nothing_safe_is_not_used(
 
 
 @pytest.mark.parametrize("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
-def test_what_is_not_the_name_of_a_key(name: str) -> None:
+def test_invalid_key_name_is_refused(name: str) -> None:
     with pytest.raises(
         UsageError, match="is not the name of a key\n  use anthropic, openai, or a variable"
     ):

@@ -71,7 +71,7 @@ def test_in_the_home_itself_the_workers_are_the_persons_own(tmp_path: Path) -> N
         ("seed", True, False),
     ],
 )
-def test_what_a_word_is(
+def test_word_is_a_path_a_name_or_a_sentence(
     text: str, path: bool, sentence: bool, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.folder)

@@ -55,7 +55,7 @@ def test_the_same_code_is_imported_once_and_changed_code_again(tmp_path: Path) -
         load(tmp_path, tools="raise RuntimeError('not yet')\n")
 
 
-def test_no_library_can_name_them(tmp_path: Path) -> None:
+def test_libraries_cannot_import_local_modules(tmp_path: Path) -> None:
     load(tmp_path, tools="import beside_c", beside_c="")
     with pytest.raises(ModuleNotFoundError):
         __import__("beside_c")
@@ -67,7 +67,7 @@ def test_a_library_is_found_before_a_file_of_its_name(tmp_path: Path) -> None:
     assert "rgb_to_hsv" in vars(module.colorsys)  # type: ignore[attr-defined]
 
 
-def test_the_digest_covers_what_it_imports(tmp_path: Path) -> None:
+def test_digest_covers_imported_modules(tmp_path: Path) -> None:
     load(
         tmp_path,
         tools="import beside_d",

@@ -114,7 +114,7 @@ def test_a_folder_around_a_zone_does_not_count_as_a_whole(folder: Path) -> None:
 
 
 @given(st.lists(st.text(max_size=20), max_size=6))
-def test_any_words_have_an_answer(folder: Path, words: list[str]) -> None:
+def test_any_command_line_can_be_followed(folder: Path, words: list[str]) -> None:
     for path in started_files(words, folder).all:
         assert path not in (folder, *folder.parents)
 

@@ -29,7 +29,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
     assert load_settings(tmp_path) == Settings()
 
 
-def test_one_that_may_not_be_read_is_not_passed_over(tmp_path: Path, another_user: None) -> None:
+def test_unreadable_user_settings_are_an_error(tmp_path: Path, another_user: None) -> None:
     with pytest.raises(WorkerError) as caught:
         load_settings(tmp_path / "locked")
     assert str(caught.value) == (
@@ -83,7 +83,7 @@ def test_a_project_that_is_not_trusted_says_nothing(tmp_path: Path, home: Path) 
     assert load_settings(home, project).trace == "summary"
 
 
-def test_what_both_files_say(tmp_path: Path, home: Path) -> None:
+def test_settings_of_user_and_project_are_merged(tmp_path: Path, home: Path) -> None:
     project = project_with(
         tmp_path,
         "model: script:project.yaml\nlimits: {max_turns: 50, max_cost: 1, max_time: 9}\n"
@@ -145,7 +145,9 @@ def test_a_project_lets_servers_ask_for_no_more_than_the_user(tmp_path: Path, ho
         ("modle: x", "unknown key 'modle'; did you mean 'model'"),
     ],
 )
-def test_what_a_project_must_not_say(tmp_path: Path, home: Path, text: str, problem: str) -> None:
+def test_project_settings_that_loosen_are_refused(
+    tmp_path: Path, home: Path, text: str, problem: str
+) -> None:
     with pytest.raises(WorkerError, match=problem):
         load_settings(home, project_with(tmp_path, text))
 
@@ -187,7 +189,7 @@ def test_the_rules_of_a_project_tighten_those_of_a_worker(
     assert verdict("ls")["verdict"] == "preApproved"
 
 
-def test_one_that_is_not_trusted_is_told_of(project: Project) -> None:
+def test_untrusted_project_is_reported(project: Project) -> None:
     project.write("worker.yaml", "name: w\n")
     file = project.write(".forge/config.yaml", "trace: quiet\n")
     seen = project.run("Hello.")

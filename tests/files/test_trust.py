@@ -37,7 +37,7 @@ def deploy(project: Project) -> NamedWorker:
     return NamedWorker("deploy", WorkerOrigin.PROJECT, path)
 
 
-def test_every_file_that_belongs_to_it_counts(deploy: NamedWorker) -> None:
+def test_trust_covers_every_file_of_a_worker(deploy: NamedWorker) -> None:
     named = [
         "child.py",
         "child.yaml",
@@ -52,7 +52,7 @@ def test_every_file_that_belongs_to_it_counts(deploy: NamedWorker) -> None:
     )
 
 
-def test_it_holds_until_one_of_them_changes(project: Project, deploy: NamedWorker) -> None:
+def test_trust_holds_until_a_file_changes(project: Project, deploy: NamedWorker) -> None:
     trust = TrustStore(project.home)
     assert not trust.holds(deploy)
     trust.add(deploy, file_digests(deploy))
@@ -70,7 +70,9 @@ def test_it_holds_until_one_of_them_changes(project: Project, deploy: NamedWorke
     assert not trust.holds(deploy)
 
 
-def test_what_changed_is_known_with_the_text_of_then(project: Project, deploy: NamedWorker) -> None:
+def test_changed_files_are_known_with_their_trusted_text(
+    project: Project, deploy: NamedWorker
+) -> None:
     trust = TrustStore(project.home)
     project.write("code/inner.py", "x = 1")
     assert trust.changes(deploy) == {}

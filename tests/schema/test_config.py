@@ -134,20 +134,20 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         ("plan_name: Big", "plan.yaml:1:12: plan_name: 'Big' must be lowercase; write it small"),
     ],
 )
-def test_one_sentence_with_a_mark(text: str, problem: str) -> None:
+def test_config_problem_is_one_sentence_with_a_mark(text: str, problem: str) -> None:
     with pytest.raises(WorkerError) as caught:
         read(text)
     assert str(caught.value) == problem
     assert caught.value.exit_code == 3
 
 
-def test_what_was_not_read_from_a_file_still_says_which() -> None:
+def test_config_problem_without_marks_names_the_file() -> None:
     with pytest.raises(WorkerError) as caught:
         parse_config(Plan, {"planName": 3}, at=("plans", 0), file="plan.yaml")
     assert str(caught.value) == "plan.yaml:1:1: plans[0].plan_name: must be a string, not 3"
 
 
-def test_where_a_value_stands() -> None:
+def test_mark_of_a_value() -> None:
     plan = read("planName: a\nsteps:\n  - {}\n  - runIt: later\n")
     assert plan.where("plan_name") == Mark("plan.yaml", 1, 11)
     assert (
@@ -171,5 +171,5 @@ def test_where_a_value_stands() -> None:
         ((0, "a"), "[0].a"),
     ],
 )
-def test_a_place_as_people_write_it(loc: tuple[Any, ...], text: str) -> None:
+def test_location_in_the_form_of_files(loc: tuple[Any, ...], text: str) -> None:
     assert dotted(loc) == text

@@ -121,12 +121,12 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("annotation", "value"), ALLOWED)
-async def test_a_result_that_is_promised_passes_as_it_is(annotation: Any, value: Any) -> None:
+async def test_declared_result_passes_unchanged(annotation: Any, value: Any) -> None:
     assert await Tool.from_function(function(annotation, value)).execute({}, None) is value
 
 
 @pytest.mark.parametrize(("annotation", "value", "problem"), WRONG)
-async def test_another_result_is_an_error_with_its_place(
+async def test_undeclared_result_is_an_error_with_its_place(
     annotation: Any, value: Any, problem: str
 ) -> None:
     with pytest.raises(ToolError) as error:

@@ -50,7 +50,7 @@ def executed(subject: Tool, **args: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
-def test_other_names_are_refused(name: str) -> None:
+def test_invalid_tool_names_are_refused(name: str) -> None:
     with pytest.raises(SchemaError) as caught:
         made(name=name)
     assert (
@@ -76,7 +76,7 @@ def test_only_declared_effects_count(
     assert (subject.read_only, subject.risk) == (read_only, risk)
 
 
-def test_who_may_call_what() -> None:
+def test_mode_decides_who_may_call_a_tool() -> None:
     silent, llm, manual, both = (
         made(name="silent"),
         made(name="llm", manual=ManualExecution("llm")),

@@ -147,7 +147,7 @@ ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_can_be_understood_is() -> None:
+def test_tool_fields_accept_words() -> None:
     failures = []
     for options, field, expected in [*UNDERSTOOD, *OTHER_NAMES]:
         for make in (made, marked) if (options, field, expected) in UNDERSTOOD else (marked,):
@@ -157,7 +157,7 @@ def test_what_can_be_understood_is() -> None:
     assert failures == []
 
 
-def test_the_rest_is_a_sentence_that_names_tool_and_field() -> None:
+def test_invalid_tool_field_names_tool_and_field() -> None:
     failures = []
     cases = [(each, (made, marked)) for each in REFUSED]
     cases += [(each, (made,)) for each in ONLY_OBJECTS]
@@ -231,7 +231,7 @@ def test_execute_and_preview_of_every_shape_can_be_called() -> None:
     assert failures == []
 
 
-def test_words_and_methods_of_a_toolset() -> None:
+def test_option_may_name_a_method_or_an_approval() -> None:
     class Notes(Toolset):
         name = "notes"
 

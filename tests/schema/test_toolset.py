@@ -90,7 +90,7 @@ def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
         ("tools: push", "worker.yaml:1:8: toolsets.x.tools: must be a list, not 'push'"),
     ],
 )
-def test_what_is_wrong_in_a_section(text: str, problem: str) -> None:
+def test_invalid_toolset_section_is_refused(text: str, problem: str) -> None:
     with pytest.raises(WorkerError) as caught:
         parse_config(ToolsetConfig, parse_document(text, "worker.yaml"), at=("toolsets", "x"))
     assert str(caught.value) == problem

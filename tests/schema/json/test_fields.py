@@ -221,7 +221,7 @@ OPTIONAL = {"anyOf": [INTEGER, {"type": "null"}]}
         ({"type": "boolean"}, 1, 1),
     ],
 )
-def test_coerce(declared: Any, given: Any, expected: Any) -> None:
+def test_strings_are_coerced_to_declared_types(declared: Any, given: Any, expected: Any) -> None:
     schema = {"type": "object", "properties": {"v": declared}, "$defs": DEFINITIONS}
     coerced = coerce({"v": given}, schema)["v"]
     assert (coerced, type(coerced)) == (expected, type(expected))

@@ -241,7 +241,9 @@ def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
         ("{}", "the input must be an object, got '{}'"),
     ],
 )
-def test_what_is_refused(schema: InputSchema, args: Any, sentence: str | None) -> None:
+def test_args_that_do_not_fit_are_refused(
+    schema: InputSchema, args: Any, sentence: str | None
+) -> None:
     if sentence is not None:
         assert (
             problem(schema, args).removesuffix(": nan") == sentence
@@ -563,7 +565,7 @@ def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_lint(schema: Any, sentence: str | None) -> None:
+def test_lint_names_each_problem_of_a_schema(schema: Any, sentence: str | None) -> None:
     problems = lint(schema)
     if sentence is None:
         assert problems == []

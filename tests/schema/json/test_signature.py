@@ -59,7 +59,7 @@ def fibonacci(n: Annotated[int, Field(ge=0, description="Position in sequence")]
     return n
 
 
-def test_no_parameters() -> None:
+def test_function_without_parameters_takes_an_empty_object() -> None:
     def nothing() -> None: ...
 
     assert schema_of(nothing) == {
@@ -155,7 +155,7 @@ def test_a_description_in_the_field_wins() -> None:
         (functools.partial(fibonacci, n=3), "Calculate the nth Fibonacci number."),
     ],
 )
-def test_describe(function: Any, text: str) -> None:
+def test_description_omits_the_section_of_parameters(function: Any, text: str) -> None:
     assert describe(function) == text
 
 
@@ -199,7 +199,7 @@ def test_a_secret_is_not_masked_on_its_way_to_the_function() -> None:
     assert call(login, {"key": "hush"})["key"].get_secret_value() == "hush"
 
 
-def test_field_as_default() -> None:
+def test_field_can_be_the_default_of_a_parameter() -> None:
     def read(
         size: Annotated[int, Field(ge=1)],
         step: Annotated[int | None, Field(default=4, ge=1)],
@@ -287,7 +287,7 @@ def foreign(größe: int) -> None: ...
         (type, "type: its signature cannot be read"),
     ],
 )
-def test_what_cannot_become_a_tool_says_why(function: Any, sentence: str) -> None:
+def test_function_that_cannot_be_a_tool_says_why(function: Any, sentence: str) -> None:
     with pytest.raises(SchemaError) as caught:
         InputSchema.of(signature_model(function))
     assert str(caught.value).startswith(sentence)
