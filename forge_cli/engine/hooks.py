@@ -1,6 +1,9 @@
-"""Hooks for people, which may make a verdict stricter: each is run within its time, and what it says is recorded.
+"""Hooks of the user, which can make a verdict stricter.
 
-Those of the person's own config run as that person; those of a project are confined as the worker's commands are.
+Each runs within its time, and its answer is recorded.
+
+The hooks in the user's own config run as the user; those of a project are confined like the
+worker's commands.
 """
 
 from __future__ import annotations
@@ -38,19 +41,19 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.protocols import Given
     from forge_cli.engine.plugins.host import PluginHost
 
-SECONDS = 10.0
-"""That a hook has."""
-LARGEST = 64 * 1024
-"""Characters of what a hook prints."""
-NOTE = 1000
-"""Characters of its words that are kept."""
-BLOCKS = 2
-"""The exit code that blocks."""
-KEY = 50
-"""Characters of an unknown key that are told."""
-KEYS_TOLD = 3
+TIMEOUT = 10.0
+"""The time limit of a hook."""
+MAX_OUTPUT = 64 * 1024
+"""The most characters that a hook may print."""
+MAX_NOTE = 1000
+"""The most characters of a hook's note that are recorded."""
+BLOCK_EXIT_CODE = 2
+"""The exit code that blocks a call."""
+MAX_KEY = 50
+"""The most characters of an unknown key in a message."""
+MAX_KEYS = 3
 _KEYS = ("verdict", "note")
-_MEANT = {
+_FOREIGN_KEYS = {
     "decision": "verdict",
     "permissiondecision": "verdict",
     "action": "verdict",
@@ -60,34 +63,40 @@ _MEANT = {
     "permissiondecisionreason": "note",
     "why": "note",
 }
-"""Keys of the hooks of other tools, with ours for the same."""
+"""Keys that hooks of other tools use, with ours for the same."""
+NO_REASON = "it gives no reason"
 _SHAPE = '{"verdict": "ask"|"blocked", "note": "..."}'
 
 
 class HookFailed(Exception):
-    """A hook has not said anything that could be understood; the sentence says why."""
+    """A hook gave no answer that has a meaning; the message says why."""
 
 
-class Heard(Struct, frozen=True):
-    """The result of one hook: an answer, or why there is none."""
+class HookResult(Struct, frozen=True):
+    """The result of one hook: an answer, or the reason why there is none."""
 
     answer: HookAnswer
     failure: str | None = None
 
 
 def read_finished(done: Finished) -> HookAnswer:
-    """The answer of a command by its exit code and its output; HookFailed where it has no meaning."""
+    """Return the answer of a command by its exit code and output.
+
+    Raise HookFailed if it has no meaning.
+    """
     if done.timed_out:
-        raise HookFailed(f"it did not end within {counted(SECONDS, 'second')}")
-    if done.exit_code == BLOCKS:
-        return HookAnswer("blocked", _words(done.stderr))
+        raise HookFailed(f"it did not end within {counted(TIMEOUT, 'second')}")
+    if done.exit_code == BLOCK_EXIT_CODE:
+        return HookAnswer("blocked", _readable_note(done.stderr))
     if done.exit_code != 0:
-        how = f"exit code {done.exit_code}" if done.signal is None else f"signal {done.signal}"
-        words = _words(done.stderr)
-        raise HookFailed(f"it ended with {how}{f': {words}' if words else ''}")
+        problem = f"it ended with signal {done.signal}"
+        if done.signal is None:
+            problem = f"it ended with exit code {done.exit_code}"
+        words = _readable_note(done.stderr)
+        raise HookFailed(f"{problem}: {words}" if words else problem)
     text = done.stdout.strip()
-    if done.truncated or len(text) > LARGEST:
-        raise HookFailed(f"it printed more than {LARGEST // 1024} KiB")
+    if done.truncated or len(text) > MAX_OUTPUT:
+        raise HookFailed(f"it printed more than {MAX_OUTPUT // 1024} KiB")
     return HookAnswer() if not text else _read_json(text)
 
 
@@ -100,51 +109,64 @@ def _read_json(text: str) -> HookAnswer:
         return checked(said)
     unknown = _unknown_keys(said)
     if unknown and said.get("verdict") is None:
-        raise HookFailed(f"it said something else than {_SHAPE}: {unknown}")
+        raise HookFailed(f"it did not answer with {_SHAPE}: {unknown}")
     answer = checked(HookAnswer(said.get("verdict"), said.get("note")))
     if unknown:
-        # a verdict counts whatever stands beside it: a call that was to be held must not go through for a typing error
-        return replace(answer, note=_words("; ".join(filter(None, (answer.note, unknown)))))
+        # A verdict counts in spite of unknown keys: a typing error must not let a call through.
+        return replace(answer, note=_readable_note("; ".join(filter(None, (answer.note, unknown)))))
     return answer
 
 
 def _unknown_keys(said: JsonObject) -> str:
-    """Name the keys that mean nothing, with those that are meant; empty where all are known."""
+    """Name the unknown keys of an answer, with suggestions.
+
+    Return an empty text if there are none.
+    """
     problems: list[str] = []
     for key in said.keys() - set(_KEYS):
-        meant = _MEANT.get(key.lower()) or nearest(key, _KEYS)
+        meant = _FOREIGN_KEYS.get(key.lower()) or nearest(key, _KEYS)
         hint = f"did you mean '{meant}'?" if meant else "there are: verdict, note"
-        problems.append(f"unknown key '{visible(cut(key, KEY, 'end'))}'; {hint}")
-    return "; ".join(sorted(problems)[:KEYS_TOLD])
+        problems.append(f"unknown key '{visible(cut(key, MAX_KEY, 'end'))}'; {hint}")
+    return "; ".join(sorted(problems)[:MAX_KEYS])
 
 
 def checked(said: Any) -> HookAnswer:
-    """An answer that is one, with a note that can be shown; a verdict in other words is meant to hold the call."""
-    verdict: Any = said.verdict if isinstance(said, HookAnswer) else Approval.PRE_APPROVED.value
-    if verdict == Approval.PRE_APPROVED.value or (
-        verdict is None and not isinstance(said.note, str | None)
-    ):
-        raise HookFailed(f"it said something else than {_SHAPE}")
+    """Return a valid answer, with a note that can be shown.
+
+    An unknown verdict blocks, because whoever wrote it meant to stop the call.
+    """
+    problem = f"it did not answer with {_SHAPE}"
+    if not isinstance(said, HookAnswer):
+        raise HookFailed(problem)
+    verdict: Any = said.verdict
+    # A hook can only tighten, so an answer that approves is a mistake.
+    if verdict == Approval.PRE_APPROVED.value:
+        raise HookFailed(problem)
+    if verdict is None and not isinstance(said.note, str | None):
+        raise HookFailed(problem)
     if verdict not in (None, "ask", "blocked"):
-        return HookAnswer(
-            "blocked", _words(f"its verdict is {visible(str(verdict))}, neither ask nor blocked")
-        )
-    return HookAnswer(verdict, None if said.note is None else _words(str(said.note)))
+        note = f"its verdict is {visible(str(verdict))}, neither ask nor blocked"
+        return HookAnswer("blocked", _readable_note(note))
+    return HookAnswer(verdict, None if said.note is None else _readable_note(str(said.note)))
 
 
-def _words(text: str) -> str | None:
-    return cut(readable(text.strip()), NOTE, "end") or None
+def _readable_note(text: str) -> str | None:
+    return cut(readable(text.strip()), MAX_NOTE, "end") or None
 
 
-def tighten(verdict: Verdict, heard: Heard, title: str, rule: str, where: Mark | None) -> Verdict:
-    """The verdict after a ``before_tool`` hook; one that failed means ask."""
+def tighten(
+    verdict: Verdict, heard: HookResult, title: str, rule: str, where: Mark | None
+) -> Verdict:
+    """Return the verdict after a ``before_tool`` hook; one that failed means ask."""
     if heard.failure is None and heard.answer.verdict is None:
         return verdict
-    wanted = Approval.ASK if heard.failure is not None else Approval(heard.answer.verdict)
-    note = f": {heard.answer.note}" if heard.answer.note else ""
-    reason = f"the hook {title} says {wanted.value}{note}"
     if heard.failure is not None:
+        wanted = Approval.ASK
         reason = f"the hook {title} failed ({heard.failure}), so it asks"
+    else:
+        wanted = Approval(heard.answer.verdict)
+        note = f": {heard.answer.note}" if heard.answer.note else ""
+        reason = f"the hook {title} says {wanted.value}{note}"
     if wanted.stricter_than(verdict.approval):
         return replace(
             verdict, approval=wanted, reason=reason, rule=rule, where=where, by="rule", grants=()
@@ -162,36 +184,36 @@ class SessionRefused(ForgeError):
 
 
 class Hook(Struct, frozen=True):
-    """One hook that holds here."""
+    """A hook that applies to the worker."""
 
     config: HookConfig
     rule: str
-    """``hooks[0]``, as it stands in its file."""
+    """Its name in its file, such as ``hooks[0]``."""
     where: Mark | None
     of_project: bool = False
-    """Then its files count only as they were trusted, and it is confined."""
+    """True if it is confined, and its files count only as they were trusted."""
 
     @property
     def title(self) -> str:
         return self.config.title
 
     def message(self, sentence: str) -> str:
-        """The settings of it, with their place."""
-        return f"hook {self.title}{f' ({self.where})' if self.where else ''}: {sentence}"
+        """Return a message about the hook with its place."""
+        where = f" ({self.where})" if self.where else ""
+        return f"hook {self.title}{where}: {sentence}"
 
     def facts(self) -> JsonObject:
-        config, where = self.config, str(self.where) if self.where else None
         return {
-            "on": config.on,
-            "match": config.match,
+            "on": self.config.on,
+            "match": self.config.match,
             "hook": self.title,
-            "run": config.run,
-            "where": where,
+            "run": self.config.run,
+            "where": str(self.where) if self.where else None,
         }
 
 
 def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
-    """The entries of all files, with where each stands."""
+    """Return the hooks of all files, each with its place."""
     found: list[Hook] = []
     for entry in entries:
         where = entry.where()
@@ -204,7 +226,7 @@ def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
 
 
 class Hooks:
-    """Hears of the calls of one worker, and of its session if it is the root."""
+    """The hooks of one worker, and of its session if it is the root."""
 
     def __init__(
         self,
@@ -218,7 +240,7 @@ class Hooks:
         processes: WorkerProcesses,
         bus: EventBus,
     ) -> None:
-        """``stated`` are the hooks of the user and of the project."""
+        """Make the hooks of a worker; ``stated`` are those of the user and of the project."""
         self.host = host
         self.home = home
         self.workspace = workspace
@@ -227,12 +249,15 @@ class Hooks:
         self.processes = processes
         self.bus = bus
         self.all = hooks_of(stated, home)
-        self.heard: dict[str, list[tuple[Hook, Heard]]] = {}
-        """By call, what its ``before_tool`` hooks have said: a call that is judged again runs them only once."""
+        self.heard: dict[str, list[tuple[Hook, HookResult]]] = {}
+        """By call, the answers of its ``before_tool`` hooks.
+
+        A call that is judged again does not run them again.
+        """
         self._require_observers()
 
     def _require_observers(self) -> None:
-        """Refuse observers that no plugin offers, without loading one."""
+        """Raise WorkerError if no plugin offers an observer, without loading one."""
         known = self.host.observer_names()
         for hook in self.all:
             name = hook.config.observer
@@ -248,19 +273,19 @@ class Hooks:
         return [hook for hook in found if not names or hook.config.matches(*names)]
 
     def facts(self) -> list[JsonObject]:
-        """Describe every hook that holds here."""
+        """Describe every hook that applies."""
         return [hook.facts() for hook in self.all]
 
     def facts_before(self, judged: Judged) -> list[JsonObject]:
-        """Describe the hooks that a call would be put to."""
+        """Describe the hooks that a call would pass."""
         return [hook.facts() for hook in self._hooks_before(judged)]
 
     def _hooks_before(self, judged: Judged) -> list[Hook]:
-        """Return the ``before_tool`` hooks of a call, by any name of its tool, and of the tool that it stands for."""
+        """Return the ``before_tool`` hooks that match a name of the call's tool or target."""
         return self.matching("before_tool", *judged.names)
 
     async def before(self, judged: Judged) -> Judged:
-        """The call with a verdict that is at least as strict, as its hooks say."""
+        """Return the call with a verdict that is at least as strict."""
         call = judged.call
         if call.id not in self.heard:
             told = self._call("before_tool", judged)
@@ -276,20 +301,19 @@ class Hooks:
         return replace(judged, verdict=verdict)
 
     async def after(self, outcome: ToolOutcome, judged: Judged | None) -> None:
-        """Tell the outcome of a call; it is too late to change that."""
+        """Report the outcome of a call, which hooks cannot change any more."""
         self.heard.pop(outcome.call.id, None)
-        names = judged.names if judged else (outcome.call.name,)
-        verdict = judged.verdict.approval.value if judged else None
-        for hook in self.matching("after_tool", *names):
-            args = judged.args if judged else outcome.call.args
-            told = self._told(
-                "after_tool",
-                tool=outcome.call.name,
-                args=args,
-                verdict=verdict,
-                status=outcome.status,
+        call = outcome.call
+        if judged:
+            names: tuple[str, ...] = judged.names
+            told = self._call("after_tool", judged, status=outcome.status)
+        else:
+            names = (call.name,)
+            told = self._hook_call(
+                "after_tool", tool=call.name, args=call.args, status=outcome.status
             )
-            self._warn_late(hook, await self._ask(hook, told, outcome.call.id), outcome.call.id)
+        for hook in self.matching("after_tool", *names):
+            self._warn_late(hook, await self._ask(hook, told, call.id), call.id)
 
     async def while_asked(
         self,
@@ -299,12 +323,15 @@ class Hooks:
         *,
         form: bool,
     ) -> Given | ApprovalDecision:
-        """The answer to a request, while ``approval`` hooks tell of it elsewhere; one of them may deny it."""
+        """Return the answer to a request while ``approval`` hooks report it elsewhere.
+
+        One may deny it.
+        """
         hooks = self.matching("approval", *names)
         if not hooks:
             return await ask()
         answerable = None if form else request.request_id
-        told = self._told(
+        told = self._hook_call(
             "approval",
             tool=request.tool_name,
             args=request.args,
@@ -319,7 +346,7 @@ class Hooks:
             for hook in hooks:
                 said = await self._ask(hook, told, request.tool_call_id)
                 if said.answer.verdict == "blocked":
-                    note = f"the hook {hook.title} says no: {said.answer.note or 'it does not say why'}"
+                    note = f"the hook {hook.title} says no: {said.answer.note or NO_REASON}"
                     denials.append(ApprovalDecision(False, note=note, by="rule"))
                     if self.bus.is_open(request.request_id):
                         self.bus.answer(request.request_id, denials[0])
@@ -331,7 +358,7 @@ class Hooks:
                 tasks.start_soon(tell)
                 try:
                     answers.append(await ask())
-                except Exception as failure:  # raised below as it is, and not as one of a group
+                except Exception as failure:  # a task group would wrap it in an exception group
                     failures.append(failure)
         if denials:
             return denials[0]
@@ -341,36 +368,38 @@ class Hooks:
 
     async def session_starts(self) -> None:
         for hook in self.matching("session_start"):
-            said = await self._ask(hook, self._told("session_start"))
+            said = await self._ask(hook, self._hook_call("session_start"))
             if said.answer.verdict == "blocked":
-                why = said.answer.note or "it does not say why"
-                raise SessionRefused(
-                    f"the hook {hook.title} does not let the session begin: {why}", where=hook.where
-                )
+                why = said.answer.note or NO_REASON
+                problem = f"the hook {hook.title} does not let the session begin: {why}"
+                raise SessionRefused(problem, where=hook.where)
 
     async def session_ends(self) -> None:
         for hook in self.matching("session_end"):
-            self._warn_late(hook, await self._ask(hook, self._told("session_end")))
+            self._warn_late(hook, await self._ask(hook, self._hook_call("session_end")))
 
-    def _told(self, event: HookName, **more: Any) -> HookCall:
+    def _hook_call(self, event: HookName, **more: Any) -> HookCall:
         return HookCall(event=event, session=self.session, worker=self.worker, **more)
 
-    def _call(self, event: HookName, judged: Judged) -> HookCall:
-        return self._told(
-            event, tool=judged.call.name, args=judged.args, verdict=judged.verdict.approval.value
+    def _call(self, event: HookName, judged: Judged, **more: Any) -> HookCall:
+        verdict = judged.verdict.approval.value
+        return self._hook_call(
+            event, tool=judged.call.name, args=judged.args, verdict=verdict, **more
         )
 
-    async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> Heard:
-        """Run one hook; what goes wrong is a warning, and what it notes is told, beside a prompt as progress."""
+    async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> HookResult:
+        """Run one hook; report a failure as a warning, and its note as a status."""
         try:
-            heard = Heard(await (self._observe if hook.config.observer else self._run)(hook, told))
+            heard = HookResult(
+                await (self._observe if hook.config.observer else self._run)(hook, told)
+            )
         except HookFailed as failure:
             self._say("warning", hook, str(failure), call_id)
-            return Heard(HookAnswer(), str(failure))
+            return HookResult(HookAnswer(), str(failure))
         if heard.answer.note and heard.answer.verdict is None:
-            self._say(
-                "info", hook, heard.answer.note, call_id if told.event == "approval" else None
-            )
+            # Beside a prompt it is the progress of the call that asks.
+            beside = call_id if told.event == "approval" else None
+            self._say("info", hook, heard.answer.note, beside)
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
@@ -385,11 +414,11 @@ class Hooks:
         try:
             if hook.of_project:
                 done = await self.processes.run(
-                    hook.config.argv, input=text, timeout=SECONDS, readable=hook.config.files
+                    hook.config.argv, input=text, timeout=TIMEOUT, readable=hook.config.files
                 )
             else:
                 done = await self.processes.run_as_person(
-                    hook.config.argv, input=text, timeout=SECONDS
+                    hook.config.argv, input=text, timeout=TIMEOUT
                 )
         except ToolError as error:
             raise HookFailed(str(error)) from None
@@ -399,14 +428,14 @@ class Hooks:
         try:
             observer = self.host.observer(str(hook.config.observer))
             what = f"the observer {hook.config.observer}"
-            said = await perform_within(SECONDS, what, partial(_observe, observer, told))
+            said = await perform_within(TIMEOUT, what, partial(_observe, observer, told))
         except ForgeError as error:
             raise HookFailed(str(error)) from None
         except Exception as error:  # third-party code
             raise HookFailed(fault_text(error)) from error
         return HookAnswer() if said is None else checked(said)
 
-    def _warn_late(self, hook: Hook, said: Heard, call_id: str | None = None) -> None:
+    def _warn_late(self, hook: Hook, said: HookResult, call_id: str | None = None) -> None:
         if said.answer.verdict is not None:
             note = f": {said.answer.note}" if said.answer.note else ""
             self._say(
@@ -423,23 +452,25 @@ async def _observe(observer: Observer, told: HookCall) -> HookAnswer | None:
 
 
 class Follower:
-    """A sink of the record for one ``record`` hook; one that fails is told nothing more in this session."""
+    """A sink of the record for one ``record`` hook; a hook that fails is not called again."""
 
     skips_transient: ClassVar[bool] = True
 
     def __init__(self, hook: Hook, host: PluginHost, bus: EventBus) -> None:
-        self._hook, self._host, self._bus = hook, host, bus
+        self._hook = hook
+        self._host = host
+        self._bus = bus
         self._observer: Observer | None = None
-        self._over = False
+        self._has_failed = False
 
     def __call__(self, line: Line) -> None:
-        if self._over or line.transient:
+        if self._has_failed or line.transient:
             return
         try:
             note = self._tell(line)
         except HookFailed as failure:
-            self._over = True
-            note = f"{failure}; it is told nothing more in this session"
+            self._has_failed = True
+            note = f"{failure}; it is not called again in this session"
         if note:
             self._bus.emit(StatusEvent("warning", self._hook.message(note)))
 
@@ -448,7 +479,7 @@ class Follower:
         try:
             self._observer = self._observer or self._host.observer(str(self._hook.config.observer))
             said = call_within(
-                SECONDS, f"the observer {self._hook.title}", partial(self._observer.observe, told)
+                TIMEOUT, f"the observer {self._hook.title}", partial(self._observer.observe, told)
             )
         except ForgeError as error:
             raise HookFailed(str(error)) from None
@@ -459,16 +490,15 @@ class Follower:
             raise HookFailed("it is async, and the record waits for no hook")
         answer = None if said is None else checked(said)
         if answer is not None and answer.verdict is not None:
-            raise HookFailed(
-                f"it says {answer.verdict}, and the record tells what has happened already"
-            )
+            problem = f"it says {answer.verdict}, but a record hook cannot stop what has happened"
+            raise HookFailed(problem)
         return answer.note if answer else None
 
 
 def followers(
     stated: Sequence[HookConfig], host: PluginHost, home: Path, bus: EventBus
 ) -> Iterator[Follower]:
-    """A sink for each ``record`` hook."""
+    """Yield a sink for each ``record`` hook."""
     for hook in hooks_of(stated, home):
         if hook.config.on == "record":
             yield Follower(hook, host, bus)

@@ -1,4 +1,4 @@
-"""A worker under the policy of an organisation: what that forbids of it, and what a session becomes by it."""
+"""The policy of an organisation, applied to workers and sessions."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from forge_cli.schema.config import parse_config
 
 
 class Organisation(Struct, frozen=True):
-    """The policy of an organisation, as it is about workers."""
+    """The policy of an organisation, applied to workers."""
 
     policy: OrganisationPolicy
 
     def objections(self, worker: Worker, settings: Settings) -> Iterator[WorkerError]:
-        """Everything that it forbids of a worker and its children, as far as their files say it."""
+        """Yield everything in the files of a worker and its children that the policy forbids."""
         for each in with_children(worker):
             yield from self._about_worker(each, settings)
         for hook in settings.hooks:
@@ -89,16 +89,14 @@ class Organisation(Struct, frozen=True):
                 yield self.policy.about_plugin(found, worker.config.where("toolsets", "external"))
 
     def _about_plugin(self, name: str, where: Mark | None) -> Iterator[WorkerError]:
-        """Whether what offers an entry point of this name may load."""
+        """Yield an objection if the plugin behind an entry point is not allowed."""
         allowed = {OWN, *map(canonical, self.policy.allow.plugins or ())}
+        if self.policy.allow.plugins is None:
+            return
         offered = {
             each.distribution for each in installed(forge_home() / "cache") if each.name == name
         }
-        if (
-            self.policy.allow.plugins is not None
-            and offered
-            and allowed.isdisjoint(map(canonical, offered))
-        ):
+        if offered and allowed.isdisjoint(map(canonical, offered)):
             yield self.policy.about_plugin(", ".join(sorted(offered)), where)
 
     def _about_isolation(self, worker: Worker) -> Iterator[WorkerError]:
@@ -106,21 +104,17 @@ class Organisation(Struct, frozen=True):
         if section is None:
             return
         config = parse_config(SandboxConfig, section, at=("sandbox",), file=str(worker.path))
+        if config.isolation is not IsolationLevel.OFF:
+            return
         where = config.where("isolation")
-        if config.isolation is IsolationLevel.OFF and (
-            forbidden := self.policy.forbids("unconfined")
-        ):
+        required = self.policy.require.where("isolation")
+        if forbidden := self.policy.forbids("unconfined"):
             yield policy_conflict(where, "isolation is off", forbidden, "forbid: unconfined")
-        elif where and self.policy.require.isolation and config.isolation is IsolationLevel.OFF:
-            yield policy_conflict(
-                where,
-                "isolation is off",
-                self.policy.require.where("isolation"),
-                "isolation: required",
-            )
+        elif where and self.policy.require.isolation:
+            yield policy_conflict(where, "isolation is off", required, "isolation: required")
 
     def isolation(self, wanted: Isolation) -> Isolation:
-        """The isolation of child processes: as strict as the worker and the organisation say."""
+        """Return the isolation of child processes, as strict as worker and organisation require."""
         forbidden = self.policy.forbids("unconfined")
         if forbidden and best_mechanism() is None:
             raise WorkerError(
@@ -137,7 +131,7 @@ class Organisation(Struct, frozen=True):
         )
 
     def check_mode(self, mode: ApprovalMode) -> None:
-        """Raise where somebody says yes to everything, and may not."""
+        """Raise WorkerError if the approval mode is forbidden."""
         forbidden = self.policy.forbids("approve_all")
         if forbidden and mode is ApprovalMode.APPROVE_ALL:
             raise policy_conflict(
@@ -145,11 +139,11 @@ class Organisation(Struct, frozen=True):
             )
 
     def required(self, on_ask: OnAsk, read_only: bool) -> tuple[OnAsk, bool]:
-        """The answer to a call that asks, and whether a session only reads, as the organisation wants them."""
+        """Return ``--on-ask`` and ``--read-only`` as strict as the organisation requires."""
         return required_on_ask(self.policy, on_ask), read_only or self.policy.require.read_only
 
     def sinks(self, session: str) -> tuple[RequiredLog, ...]:
-        """The other sinks of a session's lines."""
+        """Return the sinks of events that the policy requires."""
         if self.policy.require.log_dir is None:
             return ()
         folder = place_of_user(self.policy.require.log_dir)
@@ -157,49 +151,57 @@ class Organisation(Struct, frozen=True):
             problem = f"log_dir: there is no home for {self.policy.require.log_dir}"
             raise WorkerError(self.policy.require.where("log_dir"), problem, hint=ASK_ADMIN)
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            where, wrong = self.policy.require.where("log_dir"), "nothing can be written to"
-            wrong = wrong if os.path.lexists(folder) else "there is no folder"
-            raise WorkerError(where, f"log_dir: {wrong} {folder}", hint=ASK_ADMIN)
+            problem = f"log_dir: there is no folder {folder}"
+            if os.path.lexists(folder):
+                problem = f"log_dir: {folder} is not a writable folder"
+            raise WorkerError(self.policy.require.where("log_dir"), problem, hint=ASK_ADMIN)
         return (RequiredLog(folder / f"{session}.jsonl"),)
 
 
 class RequiredLog(Struct, frozen=True):
-    """A sink of the record that adds each line to a file of the organisation's; without it no session continues."""
+    """A sink that appends each line to a file of the organisation.
+
+    If it cannot be written, the session stops.
+    """
 
     path: Path
 
     def __call__(self, line: Line) -> None:
         if line.transient:
             return
+        # O_NOFOLLOW: others may write to the folder, and a link there would lead the lines
+        # elsewhere.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         try:
-            with open(
-                os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640),
-                "a",
-            ) as stream:
+            with open(os.open(self.path, flags, 0o640), "a") as stream:
                 stream.write(line.text())
         except OSError as error:
-            problem = f"{self.path}: the organisation requires this log, and it cannot be written: {error.strerror}"
+            problem = (
+                f"{self.path}: the organisation requires this log,"
+                f" and it cannot be written: {error.strerror}"
+            )
             raise SessionLost(problem, hint=ASK_ADMIN) from None
 
 
 def _servers(worker: Worker, settings: Settings) -> Iterator[tuple[str, McpServer, Mark | None]]:
-    """The servers that a worker defines, or names and the user defines; .mcp.json is looked at when it is opened."""
+    """Yield the MCP servers that a worker defines, or names from the user's config.
+
+    Servers in .mcp.json are checked when they are opened.
+    """
     section: Any = worker.config.toolsets.get("mcp")
     named = section.get("servers") if isinstance(section, Mapping) else None
     for name in named if isinstance(named, list | Mapping) else ():
         defined = named[name] if isinstance(named, Mapping) else None
         where = worker.config.where("toolsets", "mcp", "servers", name)
-        server = (
-            parse_config(McpServer, defined, file=str(worker.path))
-            if defined
-            else settings.mcp.servers.get(name)
-        )
+        server = settings.mcp.servers.get(name)
+        if defined:
+            server = parse_config(McpServer, defined, file=str(worker.path))
         if server is not None:
             yield str(name), server, where
 
 
 def accepted(policy: OrganisationPolicy, worker: Worker, settings: Settings) -> Organisation:
-    """The organisation, if it forbids nothing of a worker; else the first objection."""
+    """Return the organisation if it allows a worker; raise the first objection otherwise."""
     found = Organisation(policy)
     for objection in found.objections(worker, settings):
         raise objection

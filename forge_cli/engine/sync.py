@@ -1,4 +1,4 @@
-"""A worker's task in a program without an event loop of its own."""
+"""``run_sync``, for programs without an event loop of their own."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ def run_sync(
     output_type: type[Any] | None = None,
     **options: Unpack[RuntimeOptions],
 ) -> WorkerResult[Any]:
-    """Give a worker a task and wait for the result; ``options`` are those of WorkerRuntime."""
+    """Run a task and return the result; ``options`` are those of WorkerRuntime."""
     if asyncio._get_running_loop() is not None:
         hint = "there: async with WorkerRuntime(worker=worker) as runtime: await runtime.run(task)"
-        raise UsageError(
-            "run_sync waits, which would stop the event loop that runs in this thread", hint=hint
-        )
+        raise UsageError("run_sync would block the event loop in this thread", hint=hint)
 
     async def work() -> WorkerResult[Any]:
         given: Any = {} if output_type is None else {"output_type": output_type}

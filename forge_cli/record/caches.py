@@ -54,7 +54,7 @@ def split_caches(
 
 
 def _cache_of(path: Path, folder: Path) -> Path | None:
-    """Return the outermost cache folder that contains a path, or the path itself if it is a cache."""
+    """Return the outermost cache folder that contains a path or is the path itself."""
     if not path.is_relative_to(folder):
         return None
     parts = path.relative_to(folder).parts

@@ -26,7 +26,7 @@ COLUMNS = (
 )
 # fmt: on
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""The first characters that make a spreadsheet run the text of a cell, which a model may have written."""
+"""The first characters that make a spreadsheet run the text of a cell."""
 
 
 def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
@@ -115,6 +115,7 @@ def past_calls(lines: Iterable[Line]) -> list[PastCall]:
 
 
 def calls_of(state: SessionState, delegation: str | None) -> list[PastCall]:
+    """Return the calls of the worker with this task in order."""
     return [_past_call(each) for each in state.calls if each.worker.delegation == delegation]
 
 

@@ -1,4 +1,4 @@
-"""Backups of the files that a session changes, stored beside its log until the session is removed."""
+"""Backups of the files that a session changes, stored beside its log."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ None if nothing is there.
 def remove_unused(path: Path) -> None:
     """Delete a session in which nothing was said, called or named.
 
-    Ignore one that cannot be deleted.
+    A session that cannot be deleted stays.
     """
     with suppress(ForgeError):
         seen = read_overview(path)
@@ -185,7 +185,10 @@ class ChangeLog:
             self._append(known[entry.path, entry.call] for entry in entries)
 
     def changed(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
-        """Return the files that the session, or ``calls``, left different, by their first change."""
+        """Return the files that the session, or ``calls``, left different.
+
+        They are in the order of their first changes.
+        """
         return [entry for entry in self._touched(calls) if entry.differs]
 
     def passing(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
@@ -232,7 +235,7 @@ class ChangeLog:
         return found.values()
 
     def made(self, path: Path, digest: str) -> bool:
-        """Return True if the session created this file, by its hash, and nobody changed it since."""
+        """Return True if the session created this content and nobody changed it since."""
         found = next((entry for entry in self._touched(None) if entry.path == path), None)
         return (
             found is not None
@@ -290,7 +293,8 @@ class ChangeLog:
         self._known = {}
         self._size = None
         if self.folder.is_dir():
-            # The index goes last: a process that is killed meanwhile must not leave content that nothing names.
+            # The index goes last: a process that is killed meanwhile must not leave content that
+            # nothing names.
             for file in sorted(self.folder.iterdir(), key=lambda file: file.name == _INDEX):
                 file.unlink()
             self.folder.rmdir()
@@ -395,7 +399,10 @@ class ChangeLog:
         return self.folder / f"{digest}-{sha256(os.fsencode(path)).hexdigest()[:16]}"
 
     def _store(self, held: HeldFile, state: tuple[str, str], data: bytes) -> str | None:
-        """Store the content of a file under its hash, or clone it; return the reason if that fails."""
+        """Store the content of a file under its hash, or clone it.
+
+        Return the reason if that fails.
+        """
         try:
             make_private(self.folder)
             if held.info().size > KEPT_MAX:
@@ -501,6 +508,7 @@ def read_entries(file: Path) -> list[ChangedFile]:
 
 
 def dump_entry(entry: ChangedFile) -> str:
+    """Return an entry as a line of an index, without empty fields."""
     said = {
         name: value
         for name, value in asdict(entry).items()

@@ -115,7 +115,7 @@ def _logs_with_trials() -> list[Path]:
 
 
 def _unfinished(trials: Path) -> Iterator[Path]:
-    """Yield the folders of trials that ended before anybody was asked, or before they were applied."""
+    """Yield the folders of trials that ended before anybody was asked or they were applied."""
     with suppress(OSError):
         for folder in sorted(trials.iterdir()):
             if not is_begun(folder) and not (folder / TRIED).exists():

@@ -42,8 +42,9 @@ class BadLine(WorkerError):
 class Line(Struct):
     """One recorded event, redacted, as a line of a log.
 
-    Keys of ``data`` that this version of forge does not know come from a newer one. They are ignored, and kept wherever
-    the line is copied. In a damaged line, properties such as ``time`` and ``worker`` are empty; ``event`` raises BadLine.
+    Keys of ``data`` that this version of forge does not know come from a newer one. They are
+    ignored, and kept wherever the line is copied. In a damaged line, properties such as ``time``
+    and ``worker`` are empty, and ``event`` raises BadLine.
     """
 
     data: JsonObject
@@ -107,7 +108,7 @@ class Line(Struct):
         return self._written or f"{_line_text(self.data)}\n"
 
     def copied(self, session: str, after: Line | None) -> Line:
-        """Return a copy for another session, with a chain of its own and without proofs of consent."""
+        """Return a copy for another session, with its own chain and without proofs."""
         data = {**self.data, "session": session}
         _seal(data, after)
         return Line(data, self.where)
@@ -201,7 +202,10 @@ class Line(Struct):
 
     @property
     def intact(self) -> bool:
-        """True if the hash matches the content; never with a lone surrogate, as forge writes none."""
+        """True if the hash matches the content.
+
+        A lone surrogate never matches, because forge writes none.
+        """
         data = {key: value for key, value in self.data.items() if key != "hash"}
         try:
             return any(self.hash == _hash(write(data)) for write in (_line_text, _sorted_text))

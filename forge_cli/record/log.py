@@ -113,7 +113,8 @@ def check_log(read: Log) -> None:
     if (version := read.lines[0].version) != VERSION:
         raise WorkerError(
             None,
-            f"the session {read.session} has log version {version}, which this version of forge cannot read",
+            f"the session {read.session} has log version {version},"
+            " which this version of forge cannot read",
         )
     if problem := broken_link(read):
         hint = f"forge sessions show {read.session} prints its content"
@@ -174,7 +175,7 @@ def find_record(name: str) -> Path:
 
 
 def find_own_session(name: str) -> Path:
-    """Return the log of a session in the home by its ID, the start or end of the ID, or ``last``."""
+    """Return the log of a session in the home by its ID, a part of it, or ``last``."""
     files = session_files()
     match _last(files) if name == LAST_SESSION else _named(name, files):
         case [path]:
@@ -213,7 +214,7 @@ def _may_be_session(path: Path) -> bool:
 
 
 def _named(name: str, files: Sequence[Path]) -> list[Path]:
-    """Return the session with this ID, else all that begin with it, else all with this random end."""
+    """Return the session with this ID, else all that begin or, failing that, end with it."""
     ids = {path.stem: path for path in files if name}
     exact = [path for session, path in ids.items() if session == name]
     begin = [path for session, path in ids.items() if session.startswith(name)]
@@ -225,9 +226,10 @@ def random_end(session: str) -> str:
     return session.rpartition("-")[2]
 
 
-# Searching for byte prefixes finds events without parsing a log: lists of sessions need about five lines of logs that
-# may have a hundred thousand. No text of a user contains such bytes, because JSON escapes the quotes in it. The
-# prefixes depend on the order in which ``Line`` writes its keys; tests/record/test_line.py fails if that changes.
+# Searching for byte prefixes finds events without parsing a log: lists of sessions need about five
+# lines of logs that may have a hundred thousand. No text of a user contains such bytes, because
+# JSON escapes the quotes in it. The prefixes depend on the order in which ``Line`` writes its keys;
+# tests/record/test_line.py fails if that changes.
 def line_prefix(kind: type[Event]) -> bytes:
     """Return the byte prefix that identifies an event of this kind in a log."""
     first = camel_case(next(name for name in kind.__struct_fields__ if name != "origin"))
@@ -235,12 +237,15 @@ def line_prefix(kind: type[Event]) -> bytes:
 
 
 def beginning_at_root(kind: type[Event], payload: str = "") -> bytes:
-    """Return the byte prefix of an event of the root worker; ``payload`` is the JSON that follows."""
+    """Return the byte prefix of an event of the root worker.
+
+    ``payload`` is the JSON that follows.
+    """
     return f'"depth": 0, "type": "{kind.type}"{payload}'.encode()
 
 
 def line_at(data: bytes, place: int) -> Line | None:
-    """Return the line that contains a byte offset of a log, or None if it is not a complete line."""
+    """Return the line that contains a byte offset of a log, or None if it is incomplete."""
     end = data.find(b"\n", place) if place >= 0 else -1
     if end < 0:
         return None

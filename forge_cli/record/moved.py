@@ -37,7 +37,7 @@ _MIN_RATIO = 1000
 
 
 class Moved(Struct, frozen=True):
-    """A file with moved content: where the session left it, or where an unfinished undo parked it."""
+    """A file with moved content, as the session left it or an unfinished undo parked it."""
 
     file: ChangedFile
     is_parked: bool = False
@@ -58,7 +58,7 @@ class Whereabouts(Struct, frozen=True):
         return next((path for path, moved in self.back.items() if moved.file.path == source), None)
 
     def doubt(self, file: ChangedFile, held: HeldFile, state: State) -> str | None:
-        """Return the reason to keep a file: it may be the only copy of content that has no backup."""
+        """Return the reason to keep a file that may be the only copy of some content."""
         if state is None or state[0] != "file" or not held.info().size:
             return None
         for lost in (*self.missing, *self.others):
@@ -71,7 +71,10 @@ class Whereabouts(Struct, frozen=True):
                 )
         for lost in self.others:
             if lost.path != file.path and _has_name_of(file, lost):
-                return f"it may contain the earlier {shown(str(lost.path))}, which another session did not back up"
+                earlier = shown(str(lost.path))
+                return (
+                    f"it may contain the earlier {earlier}, which another session did not back up"
+                )
         return None
 
 

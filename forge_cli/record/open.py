@@ -31,7 +31,10 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session to work on, for ``WorkerRuntime(session=...)``; nothing is recorded without a log."""
+    """A session to work on, for ``WorkerRuntime(session=...)``.
+
+    Without a log, nothing is recorded.
+    """
 
     id: str
     log: RecordLog | None = None
@@ -75,13 +78,12 @@ def open_session(
 ) -> Iterator[OpenSession]:
     """Open a session of a worker, locked for as long as the ``with`` block runs.
 
-    A new one by default.
-
-    ``resume`` names a session by its ID, the beginning or the random end of the ID, or the path of
-    a log. ``last`` means the last session of this worker in ``workspace``. With ``fork``, a copy is
-    resumed and the session stays unchanged. If ``keep`` is False, nothing is written. An empty
-    ``task`` requires unfinished work. ``warn`` gets sentences about problems that do not stop the
-    session, such as a home that is not writable. A resumed session needs a writable log.
+    Without ``resume`` and ``last``, it is a new session. ``resume`` names one by its ID, the
+    beginning or the random end of the ID, or the path of a log. ``last`` means the last session of
+    this worker in ``workspace``. With ``fork``, a copy is resumed and the session stays unchanged.
+    If ``keep`` is False, nothing is written. An empty ``task`` requires unfinished work. ``warn``
+    gets sentences about problems that do not stop the session, such as a home that is not writable.
+    A resumed session needs a writable log.
     """
     if keep:
         sweep_folder(sessions_folder())
@@ -127,7 +129,7 @@ def open_session(
 def has_trials() -> bool:
     """Return True if a session has a folder of trials.
 
-    If none has, the code for them is not loaded.
+    If none has, the code for trials is not loaded.
     """
     try:
         return any(name.endswith(TRIALS) for name in os.listdir(sessions_folder()))

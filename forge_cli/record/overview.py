@@ -72,7 +72,7 @@ class Overview(Struct, frozen=True):
 def session_overview(path: Path) -> Overview:
     """Return the overview of a session and the process that uses it.
 
-    Raise WorkerError if unreadable.
+    Raise WorkerError if the log is unreadable.
     """
     return _with_holder(path, read_overview(path))
 
@@ -153,7 +153,7 @@ def _event(line: Line | None) -> AnyEvent | None:
 def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
     """Return the result and the last line.
 
-    Answers that came after the end are ignored for the result.
+    Answers that came after the end do not change the result.
     """
     last = None
     while end > 0:
@@ -181,7 +181,8 @@ def _indexed(index: StampedCache, path: Path) -> Overview:
         status = path.stat()
     except OSError as problem:
         raise cannot_read(path, problem, "the session ") from None
-    # The stamp comes before the log is read: a log that grows meanwhile has another stamp the next time.
+    # The stamp comes before the log is read: a log that grows meanwhile has another stamp the next
+    # time.
     stamp = f"{FORMAT} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
     try:
         seen = read(Overview, index.find(path.name, stamp))
@@ -201,7 +202,10 @@ def readable_sessions() -> Iterator[tuple[Path, Overview]]:
 
 
 def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] | None:
-    """Return a session as a row, with ``error`` if it cannot be read; None if it no longer exists."""
+    """Return a session as a row, with ``error`` if it cannot be read.
+
+    Return None if it no longer exists.
+    """
     try:
         seen = {**asdict(look(path))}
     except WorkerError as error:

@@ -24,8 +24,9 @@ from forge_cli.record.resume import Past, Pending, past_of
 from forge_cli.record.state import Recorded, SessionState, fold_lines
 from forge_cli.sandbox.secrets import own_redactor
 
-# The prefix depends on the order in which keys are written; tests/record/test_line.py fails if that changes.
-# The fields of the request are fields of the line, so the first one is its ID and not a key "request".
+# The prefix depends on the order in which keys are written; tests/record/test_line.py fails if that
+# changes. The fields of the request are fields of the line, so the first one is its ID and not a
+# key "request".
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
 
@@ -176,7 +177,7 @@ def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
 def last_waiting(warn: Callable[[str], None]) -> Path | None:
     """Return the log of the latest pending request, first of those without an answer.
 
-    None if none is pending.
+    Return None if nothing is pending.
     """
     waiting = [(each.answer is None, each.time, path) for path, each in waiting_requests(warn)]
     return max(waiting)[2] if waiting else None

@@ -38,7 +38,8 @@ def lock_log(path: Path, hint: str = "wait for it to end, or start a copy with -
             time.sleep(_RETRY_DELAY)
             continue
         with suppress(OSError):
-            # Truncating an empty file would cost 1 ms: ext4 flushes a truncated file when it is closed.
+            # Truncating an empty file would cost 1 ms: ext4 flushes a truncated file when it is
+            # closed.
             if os.fstat(descriptor).st_size:
                 os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
@@ -73,6 +74,7 @@ def lock_holder(path: Path) -> int | None:
 
 
 def lock_file(path: Path) -> str:
+    """Return the lock file of a log."""
     return path_beside_log(path, LOCK)
 
 
@@ -104,6 +106,7 @@ def new_session_id() -> str:
 
 
 def sessions_folder() -> Path:
+    """Return the folder with the logs of all sessions."""
     return forge_home() / _FOLDER
 
 

@@ -77,6 +77,7 @@ def _keyed_hash(key: bytes, text: str) -> str:
 
 
 def key_file() -> Path:
+    """Return the file with the user's key."""
     return forge_home() / "proofs" / ".key"
 
 

@@ -26,7 +26,8 @@ def read_log(path: Path, warn: Callable[[str], None]) -> Log:
         raise WorkerError(Mark(str(log.path)), "not a session log", hint=hint)
     if (version := log.lines[0].version) != VERSION:
         warn(
-            f"the session {log.session} has log version {version}; showing what this version of forge can read"
+            f"the session {log.session} has log version {version};"
+            " showing what this version of forge can read"
         )
     if damage := damage_of(log):
         if len(log.bad) > 1:
@@ -40,7 +41,10 @@ def read_log(path: Path, warn: Callable[[str], None]) -> Log:
 
 
 def every_log(warn: Callable[[str], None]) -> Iterator[Log]:
-    """Yield the readable part of every session, the oldest first; pass unreadable ones to ``warn``."""
+    """Yield the readable part of every session, the oldest first.
+
+    Pass a sentence about each unreadable one to ``warn``.
+    """
     for path in reversed(session_files()):
         try:
             yield read_log(path, warn)
@@ -49,6 +53,7 @@ def every_log(warn: Callable[[str], None]) -> Iterator[Log]:
 
 
 def verify_session(path: Path) -> dict[str, Any]:
+    """Return a row of ``forge sessions verify``."""
     try:
         log = read_session(path)
     except WorkerError as error:
@@ -65,6 +70,7 @@ def verify_session(path: Path) -> dict[str, Any]:
 
 
 def verdict_sentence(row: dict[str, Any]) -> str:
+    """Return a row of ``forge sessions verify`` as a sentence."""
     if not row["ok"]:
         return f"{row['session']}: {row['problem']}"
     sentence = f"{row['session']}: ok, {row['lines']} lines"

@@ -166,7 +166,8 @@ class SessionLog(RecordLog):
 
 
 def _not_writable(path: Path, error: OSError) -> SessionLost:
-    problem = f"the session {path.stem} cannot be resumed: its log cannot be written: {os_error_text(error)}"
+    why = f"its log cannot be written: {os_error_text(error)}"
+    problem = f"the session {path.stem} cannot be resumed: {why}"
     remedy = "make it writable, or resume a copy with --fork"
     if error.errno in DISK_FULL:
         remedy = "free some space"
@@ -174,6 +175,7 @@ def _not_writable(path: Path, error: OSError) -> SessionLost:
 
 
 def os_error_text(error: OSError) -> str:
+    """Return the reason of an error, with the file if it names one."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 

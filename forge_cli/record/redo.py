@@ -111,7 +111,7 @@ class RedoLog(ChangeLog):
     def _keep_entries(
         self, log: ChangeLog, paths: Container[Path], calls: Container[str | None] | None
     ) -> None:
-        """Store these files' entries of the session's change log, with the backups that they name."""
+        """Store these files' entries of the session's change log, with their backups."""
         earlier = read_entries(self.folder / _UNDONE)
         entries = {(entry.path, entry.call): entry for entry in earlier}
         for entry in log.entries(calls):

@@ -1,4 +1,4 @@
-"""The state of a session for resuming it: its history, and everything that was open when it ended."""
+"""The state of a session for resuming it: its history, and everything that was open."""
 
 from __future__ import annotations
 

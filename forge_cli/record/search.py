@@ -33,7 +33,7 @@ _ESCAPED = re.compile(r'[^ -~]|["\\]')
 def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
     """Yield the lines of a log that contain a text, given in folded case.
 
-    None if the log is unreadable.
+    An unreadable log has none.
     """
     plain = max(_ESCAPED.split(wanted), key=len).encode()
     with suppress(OSError):
@@ -63,7 +63,10 @@ def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
 
 
 def _texts(event: AnyEvent) -> Iterator[str]:
-    """Yield the searchable texts of an event; a text that two events share belongs to one of them."""
+    """Yield the searchable texts of an event.
+
+    A text that two events share belongs to one of them.
+    """
     match event:
         case events.MessageEvent(message=message):
             yield message.text

@@ -365,7 +365,7 @@ class SessionState:
 
     @property
     def tool_calls(self) -> int:
-        """The number of calls that no tool made, including those of child workers and of the user."""
+        """The number of calls that no tool made, in all workers and by the user."""
         return sum(call.call.parent is None for call in self.calls)
 
     def path(self, delegation: str | None) -> tuple[str, ...]:
@@ -395,7 +395,10 @@ def restored_message(message: Message) -> Message:
 
 
 def without_results(message: Message, elided: Collection[str]) -> Message:
-    """Return a message without the results of these calls; the same object if it has none of them."""
+    """Return a message without the results of these calls.
+
+    It is the same object if it has none of them.
+    """
     if not any(result.call_id in elided for result in message.results):
         return message
     results = [

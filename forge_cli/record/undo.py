@@ -140,7 +140,10 @@ def undo_changes(
 
 
 def _was_a_file(file: ChangedFile) -> bool:
-    """Return True if the path had content that may be elsewhere now; pipes and folders have none."""
+    """Return True if the path had content that may be elsewhere now.
+
+    Pipes and folders have none.
+    """
     return file.before is not None and file.before[0] == "file"
 
 
@@ -158,7 +161,10 @@ class _Answers:
 
 
 def _order(file: ChangedFile) -> tuple[int, int]:
-    """Return a sort key: created files first, innermost first; then restored ones, outermost first."""
+    """Return a sort key: created files first, and inner ones before outer ones.
+
+    Restored files follow, outer ones first.
+    """
     depth = len(file.parts)
     return (0, -depth) if file.before is None else (depth, 0)
 
@@ -276,13 +282,14 @@ def _put_back(plan: Undoing, moved: Moved) -> Undoing:
     try:
         put_back(parked, plan.file)
     except (ForgeError, ToolError, OSError) as error:
-        left = f"{failure_reason(error)}; its earlier content is in {shown(str(_put_aside(parked, moved).path))}"
+        place = shown(str(_put_aside(parked, moved).path))
+        left = f"{failure_reason(error)}; its earlier content is in {place}"
         return replace(plan, left=left)
     return plan
 
 
 def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
-    """Move parked content that cannot return to where the session had moved it, or leave it parked."""
+    """Move parked content back to where the session had moved it, or leave it parked."""
     if not moved.is_parked:
         with suppress(ForgeError, ToolError, OSError):
             move_changed_file(parked, moved.file)
@@ -337,6 +344,7 @@ class CallsSince(Struct, frozen=True):
 
 
 def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
+    """Return the calls that started in a line or after it."""
     calls = [each for each in fold_lines(lines).calls if each.started and each.started.seq >= seq]
     unknown = tuple(replace(each.call, parent=None) for each in calls if _is_unknown(each))
     return CallsSince(frozenset(each.call.id for each in calls), unknown)

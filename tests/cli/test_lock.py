@@ -260,7 +260,7 @@ STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
     ),
     "a tool renamed": (
         lambda it: offer(it, tools={"peek": "Look it up.", "more": "Add some."}),
-        "the tool 'notes__look' (mcp) was renamed: it is 'notes__peek' now",
+        "the tool 'notes__look' (mcp) was renamed to 'notes__peek'",
     ),
     "a description": (
         lambda it: offer(it, tools={"look": "Look it up. ", "more": "Add some."}),
@@ -288,7 +288,7 @@ STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
     ),
     "the lock is gone": (
         lambda it: (it.folder / "worker.lock").unlink(),
-        "there is no worker.lock",
+        "worker.lock does not exist",
     ),
     "the lock is not one": (
         lambda it: it.write("worker.lock", "worker: 7\n"),
@@ -327,7 +327,7 @@ def test_who_demands_a_lock(clerk: Project, cli: Cli, monkeypatch: pytest.Monkey
     done = run(cli)
     assert (done.code, done.err) == (
         ExitCode.UNTRUSTED,
-        "forge: worker.yaml:3:7: clerk runs only as its lock says, and there is no worker.lock\n"
+        "forge: worker.yaml:3:7: clerk requires a lock file, but worker.lock does not exist\n"
         "  forge lock worker.yaml\n",
     )
     clerk.write("inputs.jsonl", '{"task": "go"}\n')
@@ -414,7 +414,11 @@ def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(
         elif step == "edit":
             edit(project, "kid.yaml", "required", "required  # now")
         told.append(cli("run", "worker.yaml", "go", "-y", "-p").out)
-    assert ["there is no kid.lock" in told[0], told[1], "not what was locked" in told[2]] == [
+    assert [
+        "but kid.lock does not exist" in told[0],
+        told[1],
+        "does not match its lock" in told[2],
+    ] == [
         True,
         "kid ran\n",
         True,
@@ -455,9 +459,9 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
     ]
     assert told == [
         "the tool look of the MCP server notes is left out: its description has invisible or control characters",
-        "the tool notes__read changed since the session began, and worker.lock does not have it so: it is left out",
-        "the tool notes__late is new, and worker.lock does not have it so: it is left out",
-        "the tool notes__seek is new, and worker.lock does not have it so: it is left out",
+        "the tool notes__read changed since the session began and does not match worker.lock; skipped",
+        "the tool notes__late is new and does not match worker.lock; skipped",
+        "the tool notes__seek is new and does not match worker.lock; skipped",
     ]
 
 
@@ -658,7 +662,7 @@ def test_packages_are_locked_with_what_they_require(project: Project, tmp_path: 
     ) == (8, True)
     write_words(site)
     (site / "words_plugin.py").write_text(PLUGIN.replace("loud(text)", "loud(text) + '!'"))
-    assert "(toolsets.words) changed; it still says 1.0" in run_locked()[2]
+    assert "(toolsets.words) changed; its version is still 1.0" in run_locked()[2]
     write_words(site)
     assert run_locked()[0] == 0
 

@@ -161,7 +161,7 @@ def test_a_path_file_that_runs_code_is_known_to_the_lock(locked: Locked) -> None
     (site / "b.pth").write_text("import os\n")
 
     done = locked.run()
-    assert (done.returncode, "'b.pth' (Python imports it by itself) was added" in done.stderr) == (
+    assert (done.returncode, "'b.pth' (imported by Python at start) was added" in done.stderr) == (
         8,
         True,
     )

@@ -105,7 +105,7 @@ NOT_THERE = {
     "trust": (["trust", "PATH"], 2, ": "),
     "lock": (["lock", "PATH"], 3, "PATH"),
     "batch": (["batch", "worker.yaml", "PATH"], 3, "PATH:1:1: there is no such file or folder"),
-    "batch status": (["batch", "status", "PATH"], 3, "PATH:1:1: there is no batch of this name"),
+    "batch status": (["batch", "status", "PATH"], 3, "PATH:1:1: there is no such batch"),
     "approve": (
         ["approve", "worker.yaml", "--batch", "PATH"],
         2,

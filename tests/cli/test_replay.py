@@ -172,7 +172,7 @@ def test_the_recorded_turns_drive_the_worker(cli: Cli, adder: Project, record: P
         "script:script.yaml",
         2,
     )
-    assert "the model is replayed from record.jsonl, and nothing leaves this machine" in done.err
+    assert "replaying the model from record.jsonl; nothing leaves this machine" in done.err
 
 
 def test_a_replay_can_be_recorded_and_replayed(cli: Cli, adder: Project, record: Path) -> None:
@@ -492,5 +492,5 @@ def test_programs_of_the_home_are_told_with_the_way_to_them(cli: Cli, adder: Pro
     done = cli("replay", "last")
     assert (done.code, done.out) == (9, "")
     assert "other tools are offered: 'shout' is gone" in done.err
-    assert f"programs of yours are there with --home {adder.home};" in done.err
+    assert f"your own executables are available with --home {adder.home};" in done.err
     assert cli("replay", "last", "--home", str(adder.home)).code == 0

@@ -507,7 +507,7 @@ def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
     why = "hold was not called; denied: forge could not ask (not interactive)"
     assert done.out == f"{why}\n"
     asked = next(line for line in lines(keeper) if line.type == "approvalRequired")
-    assert asked.data["reason"] == "hold was cut off with these arguments: it may have run"
+    assert asked.data["reason"] == "hold was interrupted with these arguments and may have run"
     assert results(keeper) == [
         *(("keep", "success"), ("hold", "interrupted"), ("keep", "interrupted")),
         *(("hold", "denied"), ("look", "success")),
@@ -559,7 +559,7 @@ def test_what_was_cut_off_asks_though_everything_is_pre_approved_and_is_told_onc
     forge.end()
     assert cli("run", "worker.yaml", "-c", "--on-ask", "park").code == 10
     (request,) = pending(cli)
-    assert request["reason"] == "hold was cut off with these arguments: it may have run"
+    assert request["reason"] == "hold was interrupted with these arguments and may have run"
     cli("approvals", "answer", request["session"], request["request"], "no", "leave it")
     done = cli("run", "worker.yaml", "-c")
     assert (done.code, done.out) == (0, "Done.\n")
@@ -600,7 +600,7 @@ def test_a_parked_call_that_held_a_secret_is_denied(keeper, cli, monkeypatch) ->
         done = cli("approvals", "answer", row["session"], row["request"], "yes")
         assert ("it will be denied" in done.out) is row["heldSecret"]
     done = cli("run", "worker.yaml", "-c", "-y")
-    why = "risk was not called; denied: its input held a secret, which the session does not keep"
+    why = "risk was not called; denied: its input contained a secret, which the session log does not contain"
     assert (done.code, done.out) == (0, f"{why} / kept plain\n")
     assert kept(keeper) == ["plain"]
 
@@ -714,7 +714,7 @@ def test_a_yes_is_for_the_file_that_was_shown(keeper, cli) -> None:
     answer(cli, row, "yes")
     keeper.write("page.txt", "changed by somebody else\n")
     done = cli("run", "worker.yaml", "-c")
-    assert "warning: write_file is no longer what was approved, so it asks again\n" in done.err
+    assert "warning: write_file changed since it was approved, so it asks again\n" in done.err
     assert done.out == "write_file was not called; denied: forge could not ask (not interactive)\n"
     assert keeper.read("page.txt") == "changed by somebody else\n"
 
@@ -770,7 +770,7 @@ def test_a_yes_is_for_the_tool_that_was_there(keeper, cli) -> None:
     answer(cli, rows[0], "yes")
     keeper.write("tools.py", TOOLS.replace('f"kept {text}"', 'f"done with {text}"'))
     done = cli("run", "worker.yaml", "-c")
-    assert "risk is no longer what was approved" in done.err
+    assert "risk changed since it was approved" in done.err
     assert kept(keeper) == []
 
 

@@ -20,7 +20,7 @@ from forge_cli.core.approval import Approval, ApprovalRequest, Verdict
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.events import ApprovalDecided, Event, InputPrompt, NetworkAccess, StatusEvent
 from forge_cli.engine import hooks as hooks_module
-from forge_cli.engine.hooks import Heard, HookFailed, read_finished, tighten
+from forge_cli.engine.hooks import HookFailed, HookResult, read_finished, tighten
 from forge_cli.events import OnAsk
 from forge_cli.hooks import Finished, HookAnswer
 from forge_cli.process.signals import in_loop
@@ -152,16 +152,16 @@ def test_what_it_is_told(hooked: Project) -> None:
             "the hook check.sh failed (it ended with exit code 3: broken), so it asks",
         ),
         ("kill -9 $$", "ask", "the hook check.sh failed (it ended with signal 9), so it asks"),
-        ("echo hello", "ask", "the hook check.sh failed (it said something else than {"),
+        ("echo hello", "ask", "the hook check.sh failed (it did not answer with {"),
         (
             """echo '{"verdict": "preApproved"}'""",
             "ask",
-            "the hook check.sh failed (it said something else than {",
+            "the hook check.sh failed (it did not answer with {",
         ),
         (
             """echo '{"note": "x", "x": 1}'""",
             "ask",
-            "the hook check.sh failed (it said something else than {",
+            "the hook check.sh failed (it did not answer with {",
         ),
         (
             """echo '{"verdict": "ask", "x": 1}'""",
@@ -176,13 +176,13 @@ def test_what_it_is_told(hooked: Project) -> None:
         (
             """echo '{"decision": "block"}'""",
             "ask",
-            'the hook check.sh failed (it said something else than {"verdict": "ask"|"blocked", "note": "..."}: '
+            'the hook check.sh failed (it did not answer with {"verdict": "ask"|"blocked", "note": "..."}: '
             "unknown key 'decision'; did you mean 'verdict'?)",
         ),
         (
             """echo '{"verdikt": "blocked"}'""",
             "ask",
-            'the hook check.sh failed (it said something else than {"verdict": "ask"|"blocked", "note": "..."}: '
+            'the hook check.sh failed (it did not answer with {"verdict": "ask"|"blocked", "note": "..."}: '
             "unknown key 'verdikt'; did you mean 'verdict'?)",
         ),
         (
@@ -237,7 +237,7 @@ def test_what_is_blocked_stays_so_in_every_mode(hooked: Project) -> None:
 
 
 def test_one_that_takes_too_long(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks_module, "SECONDS", 0.2)
+    monkeypatch.setattr(hooks_module, "TIMEOUT", 0.2)
     seen = said_by(hooked, "sleep 60", call("act"))
     assert seen.of(ApprovalDecided)[0].verdict == "ask"
     assert "did not end within" in seen.of(ApprovalDecided)[0].reason
@@ -715,7 +715,7 @@ def test_an_observer_of_a_plugin(hooked: Project, monkeypatch: pytest.MonkeyPatc
     reasons = [decided.reason for decided in seen.of(ApprovalDecided)]
     assert reasons[1] == "the hook watch says blocked: not today"
     assert reasons[2].startswith("the hook watch failed (ValueError: it broke")
-    assert reasons[3].startswith("the hook watch failed (it said something else than")
+    assert reasons[3].startswith("the hook watch failed (it did not answer with")
 
 
 FOLLOWER = """
@@ -797,7 +797,7 @@ def test_a_session_without_a_log_is_observed_too(
     [
         ("crash", "ValueError: it broke"),
         ("wait", "it is async, and the record waits for no hook"),
-        ("block", "it says blocked, and the record tells what has happened already"),
+        ("block", "it says blocked, but a record hook cannot stop what has happened"),
     ],
 )
 def test_an_observer_of_the_record_that_fails_is_told_nothing_more(
@@ -810,7 +810,7 @@ def test_an_observer_of_the_record_that_fails_is_told_nothing_more(
         event.message for event in seen.of(StatusEvent) if event.message.startswith(f"hook {name}")
     ]
     assert problem in warning
-    assert warning.endswith("; it is told nothing more in this session")
+    assert warning.endswith("; it is not called again in this session")
     assert len(lines) == (1 if name == "crash" else 0)
 
 
@@ -894,9 +894,9 @@ def test_whatever_a_hook_says_the_verdict_is_at_least_as_strict(
     done: Finished, verdict: Verdict
 ) -> None:
     try:
-        heard = Heard(read_finished(done))
+        heard = HookResult(read_finished(done))
     except HookFailed as failure:
-        heard = Heard(HookAnswer(), str(failure))
+        heard = HookResult(HookAnswer(), str(failure))
     after = tighten(verdict, heard, "h", "hooks[0]", Mark("config.yaml", 2, 3))
     assert after.approval.strictness >= verdict.approval.strictness
     assert heard.failure is None or after.approval.strictness >= Approval.ASK.strictness

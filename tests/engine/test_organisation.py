@@ -135,7 +135,7 @@ CONFLICTS = [
         ("--on-ask", "park"),
         "the organisation requires fail, and --on-ask says park",
     ),
-    ("require: {log_dir: /dev/null}", "", (), "log_dir: nothing can be written to /dev/null"),
+    ("require: {log_dir: /dev/null}", "", (), "log_dir: /dev/null is not a writable folder"),
     ("require: {log_dir: /nowhere/at/all}", "", (), "log_dir: there is no folder /nowhere/at/all"),
     (
         "rules: [{pattern: git, approval: preApproved}]",
@@ -320,7 +320,7 @@ def test_what_sessions_become(policy: Write, cli: Cli, project: Project, tmp_pat
     assert lines[0]["readOnly"] is True
     policy("require: {lock: true}")
     done = run(cli)
-    assert (done.code, "there is no worker.lock" in done.err) == (ExitCode.UNTRUSTED, True)
+    assert (done.code, "worker.lock does not exist" in done.err) == (ExitCode.UNTRUSTED, True)
     assert cli("lock", "worker.yaml").code == 0
     assert run(cli).code == 0
 

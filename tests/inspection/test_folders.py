@@ -124,7 +124,7 @@ def test_without_a_zone_the_sentence_says_that_a_look_is_read_only(cli, keeper: 
         assert done.code == 3
         assert "toolsets.keeper (forge-tools-keeper 1.2): it cannot start: OSError: " in done.err
         assert done.err.endswith(
-            "(a look is read-only, has no network and sees little of the home: do this when a tool is first called)\n"
+            "(an inspection is read-only, without network and with little of the home: do this when a tool is first called)\n"
         )
     assert not keeper.folder.joinpath("kept").exists()
 

@@ -273,7 +273,7 @@ def test_no_call_waits_for_the_thread_of_another() -> None:
     [
         ("with_context", "'typed' takes the RunContext of its framework, and there is none here"),
         ("in_workflow", "'llama' takes the Context of its framework, and there is none here"),
-        ("seeing", "'smol' takes 'picture' as image, which JSON cannot carry"),
+        ("seeing", "'smol' takes 'picture' as image, which JSON cannot represent"),
         ("odd", "its schema is of type object, neither JSON Schema nor a pydantic model"),
         (
             "spaced",

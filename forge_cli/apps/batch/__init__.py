@@ -1,1 +1,1 @@
-"""``forge batch``: one worker on many inputs."""
+"""``forge batch``: items, results, progress, and the process of remote items."""

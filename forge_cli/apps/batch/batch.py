@@ -1,4 +1,4 @@
-"""A batch at work: items are planned, submitted, tried again or kept, until nothing is left or somebody stops it."""
+"""A running batch, which submits, retries and records items until none is left."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.record.batch import is_answered
 from forge_cli.record.places import new_session_id
 
-SHOWN = 5
+MAX_SHOWN = 5
 _SETTLED = ("completed", "parked")
 
 
 class RestartChoice(Struct, frozen=True):
-    """The items that start over although they were done: these keys, or everything."""
+    """The completed items that start over: those with these keys, or all if None."""
 
     keys: frozenset[str] | None = None
 
@@ -50,16 +50,19 @@ class RestartChoice(Struct, frozen=True):
 
 
 class BatchPlan(Struct, frozen=True):
-    """The items of a batch, and what is known of them."""
+    """The items of a batch with their earlier states."""
 
     inputs: BatchInputs
     record: BatchRecord
     counts: BatchCounts
     removed: Sequence[str] = ()
-    """Keys of items that are not among the inputs any more."""
+    """The keys of items that are no longer among the inputs."""
 
     def todo(self) -> Iterator[tuple[InputItem, str]]:
-        """Each item that is to be worked on, with the id of its session; one that is parked once it is answered."""
+        """Yield each item to work on, with the ID of its session.
+
+        A parked item is included once it is answered.
+        """
         for item in self.inputs:
             known = self.record.items.get(item.key)
             if known is None or (known.digest != item.digest and known.state not in _SETTLED):
@@ -76,11 +79,14 @@ class BatchPlan(Struct, frozen=True):
 def make_plan(
     inputs: BatchInputs, record: BatchRecord, digest: str, restart: RestartChoice | None
 ) -> BatchPlan:
-    """Read all inputs once; UsageError where something has changed since it was done, unless it starts over.
+    """Read all inputs once.
 
-    ``digest`` is that of the worker.
+    Raise UsageError if an input or the worker changed, unless the items start over. ``digest`` is
+    that of the worker.
     """
-    counts, changed, keys = BatchCounts(), list[str](), set[str]()
+    counts = BatchCounts()
+    changed: list[str] = []
+    keys: set[str] = set()
     wanted = restart.keys if restart and restart.keys else frozenset()
     for item in inputs.checked():
         counts.total += 1
@@ -98,15 +104,18 @@ def make_plan(
             f"--restart {visible(key)}: there is no such item", hint=did_you_mean(key, keys, "")
         )
     if changed:
-        hint = f"--restart {_named(changed)} does them again, --restart does everything again, -o starts a new file"
-        raise UsageError(f"the input of {_named(changed)} has changed since it was done", hint=hint)
+        names = _named(changed)
+        hint = f"--restart {names} repeats these items, --restart repeats all, -o starts a new file"
+        raise UsageError(f"the input of {names} has changed since it was completed", hint=hint)
     settled = sum(item.state in _SETTLED for item in record.items.values())
     if record.worker_digest not in ("", digest) and settled and restart is None:
+        hint = "--restart repeats all items"
         open_items = [key for key, item in record.items.items() if item.state not in _SETTLED]
-        rest = f", --restart {_named(open_items)} only what was not completed" if open_items else ""
-        hint = f"--restart does everything again{rest}; -o starts a new file"
+        if open_items:
+            hint += f", --restart {_named(open_items)} only those that are not completed"
         raise UsageError(
-            f"the worker has changed since it did {counted(settled, 'item')}", hint=hint
+            f"the worker has changed since it completed {counted(settled, 'item')}",
+            hint=f"{hint}; -o starts a new file",
         )
     removed = [key for key in record.items if key not in keys]
     if restart:
@@ -115,25 +124,25 @@ def make_plan(
 
 
 def _named(keys: Collection[str]) -> str:
-    shown = " ".join(visible(key) for key in list(keys)[:SHOWN])
-    return f"{shown} and {len(keys) - SHOWN} more" if len(keys) > SHOWN else shown
+    shown = " ".join(visible(key) for key in list(keys)[:MAX_SHOWN])
+    return f"{shown} and {len(keys) - MAX_SHOWN} more" if len(keys) > MAX_SHOWN else shown
 
 
-LONGEST_DELAY = 30.0
-REFUSALS = 3
-"""How many items in a row the provider may refuse before all others are taken to be refused as well."""
-Tell = Callable[[BatchEvent], object]
+MAX_DELAY = 30.0
+MAX_REFUSALS = 3
+"""Items in a row that the provider refuses before all others are taken to be refused as well."""
+ReportEvent = Callable[[BatchEvent], object]
 _KEY = "{key}"
 _OTHER_FIELD = re.compile(r"\{(?!key\})[^{}/]*\}")
 
 
 def back_off(attempt: int) -> float:
-    """Seconds before the next attempt: longer each time, and not for all items at the same moment."""
-    return min(LONGEST_DELAY, 2.0 ** (attempt - 1)) * random.uniform(1, 1.25)  # noqa: S311
+    """Return the seconds before the next attempt, longer each time and partly random."""
+    return min(MAX_DELAY, 2.0 ** (attempt - 1)) * random.uniform(1, 1.25)  # noqa: S311
 
 
 class EveryItemFails(ForgeError):
-    """An error of one item that concerns every one: the worker cannot be opened, or the key is refused."""
+    """An error of one item that affects all: the worker cannot be opened, or the key is refused."""
 
     def __init__(self, end: ItemEnd) -> None:
         super().__init__(str(end.result.get("error")))
@@ -141,19 +150,19 @@ class EveryItemFails(ForgeError):
 
 
 class ItemFolders(Struct, frozen=True):
-    """The folders of items: all in one folder, or each in one of its own."""
+    """The folders of items: one for all, or one for each."""
 
     workspace: Path
     each_in: str | None = None
-    """A path with ``{key}`` in it, or a folder for the folders of all items."""
+    """A path with ``{key}`` in it, or a parent folder of all items' folders."""
 
     def __post_init__(self) -> None:
-        """UsageError where no folder can be made."""
+        """Raise UsageError if the folders cannot be created."""
         if self.each_in is None:
             return
         if other := _OTHER_FIELD.search(self.each_in):
             raise UsageError(
-                f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item"
+                f"--each-in: unknown field {other[0]}", hint="use {key}, the key of an item"
             )
         before, key, _ = self.each_in.partition(_KEY)
         base = Path(f"{before}{key}").parent if key else Path(before)
@@ -170,18 +179,18 @@ class ItemFolders(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Attempt:
-    """An item on its way."""
+    """An attempt at an item."""
 
     item: InputItem
     session: str
     number: int = 1
     failure: ItemEnd | None = None
-    """How the attempt before it ended."""
+    """The end of the previous attempt."""
 
 
 @dataclass(kw_only=True)
 class Batch:
-    """One invocation of ``forge batch``."""
+    """One run of ``forge batch``."""
 
     plan: BatchPlan
     store: BatchStore
@@ -189,7 +198,7 @@ class Batch:
     folders: ItemFolders
     interrupt: InterruptSignal
     pool: Budget
-    tell: Tell
+    tell: ReportEvent
     concurrency: int
     retries: int
     delay: Callable[[int], float] = back_off
@@ -198,13 +207,15 @@ class Batch:
     def __post_init__(self) -> None:
         self._todo: Iterator[tuple[InputItem, str]] = iter(self.plan.todo())
         self._running: dict[str, _Attempt] = {}
-        self._again: list[tuple[float, int, _Attempt]] = []
+        self._retries: list[tuple[float, int, _Attempt]] = []
         self._order = count()
-        self._opened = self._exhausted = self._answered = False
+        self._opened = False
+        self._exhausted = False
+        self._answered = False
         self._refusals = 0
         self._problem: ForgeError | None = None
-        self._unsaid: list[BatchEvent] = []
-        """Tell of items once their results are on the disk."""
+        self._unreported: list[BatchEvent] = []
+        """Events that are reported once the results before them are on disk."""
 
     @property
     def counts(self) -> BatchCounts:
@@ -212,42 +223,41 @@ class Batch:
 
     @property
     def spent(self) -> bool:
-        """Is nothing left of what all items may use together?"""
-        limits, cost = self.pool.limits, self.spending.cost or 0.0
-        tokens = limits.max_tokens is not None and self.spending.tokens >= limits.max_tokens
-        return (
-            tokens
-            or self.pool.is_spent
-            or (limits.max_cost is not None and cost >= limits.max_cost)
-        )
+        """True if the common budget of all items is used up."""
+        limits = self.pool.limits
+        if limits.max_tokens is not None and self.spending.tokens >= limits.max_tokens:
+            return True
+        if limits.max_cost is not None and (self.spending.cost or 0.0) >= limits.max_cost:
+            return True
+        return self.pool.is_spent
 
     async def run(self) -> ExitCode:
-        """Work until nothing is left; an interrupt lets what runs save itself."""
-        self._say("batchStart")
+        """Work until no item is left; after an interrupt, running items save their state."""
+        self._report("batchStart")
         await self._work()
         if self._problem:
             raise self._problem
         code = self._exit_code()
         self.store.end(code)
-        self._say("batchEnd", exit_code=int(code))
+        self._report("batchEnd", exit_code=int(code))
         return code
 
     async def _work(self) -> None:
-        while not self._is_stopped and (await self._fill() or self._running or self._again):
+        while not self._is_stopped and (await self._fill() or self._running or self._retries):
             await self._step()
         if self._running:
             self.executor.cancel(self.interrupt.reason or "interrupted")
         while self._running:
             await self._collect()
-        for _, _, attempt in self._again:  # there is no time to try them again
+        for _, _, attempt in self._retries:  # there is no time to try them again
             if attempt.failure:
                 self._keep(attempt, attempt.failure, cut=False)
                 self._finished(replace(attempt, number=attempt.number - 1), attempt.failure)
-        await self._tell_ends()
+        await self._report_ends()
 
     @property
     def _is_stopped(self) -> bool:
-        """Has somebody stopped it, or the budget, or a worker that cannot be opened?"""
+        """True if the batch was interrupted, its budget is spent, or every item fails."""
         return (
             self.interrupt.interrupted
             or self._problem is not None
@@ -260,29 +270,29 @@ class Batch:
         return self.counts.exit_code(spent=self.spent)
 
     async def _fill(self) -> bool:
-        """Submit as many items as may run at once; returns whether there was one.
+        """Submit as many items as may run in parallel; return True if there was one.
 
-        Which sessions they have is on the disk before: after a power cut, an item with another session would make
-        its calls again.
+        Their session IDs are on disk first. After a power cut, an item with another session would
+        repeat its calls.
         """
         begun: list[_Attempt] = []
-        while (
-            len(self._running) < self.concurrency and not self.spent and (attempt := self._next())
-        ):
+        while len(self._running) < self.concurrency and not self.spent:
+            attempt = self._next()
+            if attempt is None:
+                break
             begun.append(attempt)
             self._begin(attempt)
         if begun:
             await self._sync()
         for attempt in begun:
             item = attempt.item
-            self.executor.submit(
-                BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key))
-            )
+            folder = self.folders.of(item.key)
+            self.executor.submit(BatchItem(item.key, item.task, attempt.session, folder))
         return bool(begun)
 
     def _next(self) -> _Attempt | None:
-        if self._again and self._again[0][0] <= time.monotonic():
-            return heapq.heappop(self._again)[2]
+        if self._retries and self._retries[0][0] <= time.monotonic():
+            return heapq.heappop(self._retries)[2]
         if not self._exhausted:
             for item, session in self._todo:
                 return _Attempt(item, session)
@@ -294,13 +304,13 @@ class Batch:
         self._running[item.key] = attempt
         self.store.start(item.key, attempt.session, item.digest)
         self.counts.running += 1
-        self._say("itemStarted", key=item.key, session=attempt.session, attempt=attempt.number)
+        self._report("itemStarted", key=item.key, session=attempt.session, attempt=attempt.number)
 
     async def _step(self) -> None:
-        """Wait for the next end, at most until an item is to be tried again."""
-        wait = max(0.0, self._again[0][0] - time.monotonic()) if self._again else None
-        if wait is not None and len(self._running) >= self.concurrency:
-            wait = None
+        """Wait for the next end, or until the next retry is due."""
+        wait: float | None = None
+        if self._retries and len(self._running) < self.concurrency:
+            wait = max(0.0, self._retries[0][0] - time.monotonic())
         with self.interrupt.scope(), anyio.move_on_after(wait):
             if self._running:
                 await self._collect()
@@ -308,20 +318,21 @@ class Batch:
                 await anyio.sleep_forever()
         if not self._is_stopped:
             await self._fill()
-        await self._tell_ends()
+        await self._report_ends()
 
     async def _collect(self) -> None:
-        """Wait for the next end, and take all that have come with it."""
+        """Wait for the next end, and take all others that are there."""
         self._take(await self.executor.next_end())
         with anyio.move_on_after(0):
             while self._running:
                 self._take(await self.executor.next_end())
 
-    async def _tell_ends(self) -> None:
-        """One wait for the disk is enough for all items that have ended meanwhile."""
-        if self._unsaid:
+    async def _report_ends(self) -> None:
+        """Flush once for all items that have ended, then report them."""
+        if self._unreported:
             await self._sync()
-            unsaid, self._unsaid = self._unsaid, []
+            unsaid = self._unreported
+            self._unreported = []
             for event in unsaid:
                 self.tell(event)
 
@@ -340,16 +351,16 @@ class Batch:
         self._opened = self._opened or end.opened
         if end.refused and not self.interrupt.interrupted:
             self._refusals += 1
-            if not self._answered or self._refusals >= REFUSALS:
+            if not self._answered or self._refusals >= MAX_REFUSALS:
                 self._problem = self._problem or EveryItemFails(end)
                 return
         elif end.result["status"] == "completed":
-            self._answered, self._refusals = True, 0
+            self._answered = True
+            self._refusals = 0
         cut = self.spent
-        state = item_state(end.result, cut=cut)
-        may_help = (
-            state == "failed" and not end.refused and not self.interrupt.interrupted and not cut
-        )
+        may_help = item_state(end.result, cut=cut) == "failed" and not end.refused
+        if self.interrupt.interrupted or cut:
+            may_help = False
         if may_help and attempt.number <= self.retries:
             self._try_again(attempt, end)
             return
@@ -367,11 +378,11 @@ class Batch:
         delay = self.delay(attempt.number)
         session = attempt.session if is_resumed(end.result) else new_session_id()
         again = _Attempt(attempt.item, session, attempt.number + 1, end)
-        heapq.heappush(self._again, (time.monotonic() + delay, next(self._order), again))
+        heapq.heappush(self._retries, (time.monotonic() + delay, next(self._order), again))
         self._finished(attempt, end, retry_in=round(delay, 3))
 
     def _finished(self, attempt: _Attempt, end: ItemEnd, retry_in: float | None = None) -> None:
-        self._say(
+        self._report(
             "itemFinished",
             key=end.key,
             session=end.result["sessionId"],
@@ -380,10 +391,10 @@ class Batch:
             retry_in=retry_in,
         )
 
-    def _say(self, kind: BatchEventType, **facts: Any) -> None:
-        """Tell an event, after those that wait for the disk."""
+    def _report(self, kind: BatchEventType, **facts: Any) -> None:
+        """Report an event after those that wait for the disk."""
         event = BatchEvent(kind, self.counts, self.spending, **facts)
-        if self._unsaid or kind == "itemFinished":
-            self._unsaid.append(event)
+        if self._unreported or kind == "itemFinished":
+            self._unreported.append(event)
         else:
             self.tell(event)

@@ -1,4 +1,4 @@
-"""The process of an ItemHost: takes orders from standard input, and writes each line of their sessions and each end."""
+"""The process of an ItemHost, which takes orders on standard input and prints messages."""
 
 from __future__ import annotations
 
@@ -28,23 +28,26 @@ from forge_cli.record.places import SessionLost, session_file
 from forge_cli.record.recorder import Sink
 from forge_cli.sandbox.processes.tree import kill_children
 
-LAST_DELIVERY = 5.0
-"""Seconds that the end of the process waits for its exit functions; less than the process above waits for the end."""
-PATIENCE = 60.0
-"""Seconds in which the process that started the batch confirms that consent is kept; else no call is made."""
+EXIT_TIMEOUT = 5.0
+"""Seconds for exit functions when the process ends, less than the process above waits for it."""
+CONFIRM_TIMEOUT = 60.0
+"""Seconds in which the process that started the batch must confirm consent, or no call is made."""
 
 
 class HostedItems:
-    """The items that run here."""
+    """The items that run in this process."""
 
     def __init__(self, folder: Path, orders: BinaryIO, out: BinaryIO) -> None:
         parcel = read_parcel((folder / PARCEL).read_bytes())
-        self._folder, self._orders, self._out = folder, orders, out
+        self._folder = folder
+        self._orders = orders
+        self._out = out
         self._writing = threading.Lock()
-        self._number, self._kept = 0, 0
-        self._more_kept = anyio.Event()
+        self._number = 0
+        self._confirmed = 0
+        self._more_confirmed = anyio.Event()
         self._unsynced: dict[str, int] = {}
-        """By session, the number of the message with its latest consent."""
+        """By session: the number of the message with the latest consent."""
         self._runs: dict[str, int] = {}
         self.keys: dict[str, bytes] = {}
         self._signals: dict[int, InterruptSignal] = {}
@@ -57,8 +60,9 @@ class HostedItems:
         )
 
     async def run(self) -> None:
-        """Work until standard input ends; then the process does."""
-        loop, begun = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]]()
+        """Run items until standard input ends, and the process with it."""
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         with interruptible(self._interrupt):
             threading.Thread(target=self._listen, args=(loop, begun), daemon=True).start()
             async with anyio.create_task_group() as group:
@@ -68,7 +72,7 @@ class HostedItems:
     def _listen(
         self, loop: asyncio.AbstractEventLoop, begun: asyncio.Queue[dict[str, Any]]
     ) -> None:
-        """A thread, since standard input is read by waiting for it."""
+        """Read orders in a thread, because reading standard input blocks."""
         for line in self._orders:
             match json.loads(line):
                 case {"type": "order"} as order:
@@ -76,14 +80,14 @@ class HostedItems:
                 case {"type": "interrupt", "reason": str(reason)}:
                     loop.call_soon_threadsafe(self._interrupt, reason)
                 case {"type": "kept", "number": int(number)}:
-                    loop.call_soon_threadsafe(self._note_kept, number)
+                    loop.call_soon_threadsafe(self._note_confirmed, number)
         kill_children()
         shutil.rmtree(self._folder, ignore_errors=True)
-        # The loop may be held by a tool and never end, so the process cannot exit as Python does. Its exit functions
-        # deliver what observers and libraries have left, such as telemetry; the time for that is limited.
+        # A tool may block the loop for ever, so the process cannot exit as Python does. Exit
+        # functions of observers and libraries, such as telemetry, get a limited time.
         closing = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
         closing.start()
-        closing.join(LAST_DELIVERY)
+        closing.join(EXIT_TIMEOUT)
         os._exit(0)
 
     def _interrupt(self, reason: str) -> None:
@@ -116,29 +120,28 @@ class HostedItems:
         run = self._runs[session]
 
         def send(line: Line) -> None:
-            if not line.transient:
-                waits = line.is_consent
-                number = self._write(
-                    {"type": "line", "run": run, "line": line.text(), "waits": waits}
-                )
-                if waits:
-                    self._unsynced[session] = number
+            if line.transient:
+                return
+            message = {"type": "line", "run": run, "line": line.text(), "waits": line.is_consent}
+            number = self._write(message)
+            if line.is_consent:
+                self._unsynced[session] = number
 
         return send
 
     async def sync_consent(self, session: str) -> None:
-        """Wait until consent is in the log of the process that started the batch; no call is made before."""
+        """Wait until consent is in the log of the process that started the batch."""
         number = self._unsynced.get(session, 0)
-        with anyio.move_on_after(PATIENCE):
-            while self._kept < number:
-                await self._more_kept.wait()
-        if self._kept < number:
+        with anyio.move_on_after(CONFIRM_TIMEOUT):
+            while self._confirmed < number:
+                await self._more_confirmed.wait()
+        if self._confirmed < number:
             raise SessionLost("the process that started the batch does not answer any more")
 
-    def _note_kept(self, number: int) -> None:
-        self._kept = max(self._kept, number)
-        self._more_kept.set()
-        self._more_kept = anyio.Event()
+    def _note_confirmed(self, number: int) -> None:
+        self._confirmed = max(self._confirmed, number)
+        self._more_confirmed.set()
+        self._more_confirmed = anyio.Event()
 
     def _write(self, message: dict[str, Any]) -> int:
         with self._writing:
@@ -149,7 +152,7 @@ class HostedItems:
 
 
 def _put_log(path: Path, text: str | None) -> None:
-    """Put what came back so far where it is resumed from."""
+    """Write the log so far to the place from which it is resumed."""
     if text is None:
         return
     make_private(path.parent)
@@ -158,10 +161,11 @@ def _put_log(path: Path, text: str | None) -> None:
 
 
 def main() -> None:
+    """Run items with orders from standard input, in the folder that the command line names."""
     orders, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what tools print is not a message
+    os.dup2(2, 1)  # output of tools must not mix with messages
     in_loop(HostedItems(Path(sys.argv[1]), orders, out).run)
 
 

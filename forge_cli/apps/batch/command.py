@@ -1,4 +1,4 @@
-"""``forge batch``: one worker on many inputs, each a session of its own; the same command again resumes it."""
+"""The command ``forge batch``: one worker on many inputs, resumed by the same command."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from forge_cli.record.recorder import os_error_text
 app = new_app()
 
 CONCURRENCY, RETRIES = 8, 2
-LARGEST = 8 << 30
-"""Bytes of standard input; what is endless is given up there."""
+MAX_STDIN = 8 << 30
+"""The most bytes of standard input, so that an endless input stops."""
 EXIT_CODES = """\b
 Exit codes:
   0    every item is completed
   1    some have failed
-  2    usage, or something has changed since it was done
+  2    usage, or an input or the worker has changed
   3    the worker or the inputs are invalid
   5    the budget of all items is spent
   7    the provider refuses the key or the model, or a cluster does not answer
@@ -56,7 +56,7 @@ Exit codes:
 
 
 class BatchCall(Struct, frozen=True, kw_only=True):
-    """The options of the command line."""
+    """The options on the command line."""
 
     work: RunOptions
     inputs: BatchInputs
@@ -172,23 +172,24 @@ def batch(
     if keys and not restart:
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
-    results, workspace = Path(output or default_results(inputs)), options.workspace
+    results = Path(output or default_results(inputs))
+    workspace = options.workspace
     if str(results) == STDIN:
-        hint = "they are what the next invocation resumes from; --json prints them as well"
-        raise UsageError("-o -: the results are kept in a file", hint=hint)
-    if (os.path.exists(results) and not os.path.isfile(results)) or not os.path.isdir(
-        results.absolute().parent
-    ):
-        raise UsageError(f"-o {results}: name a regular file in a folder that is there")
+        hint = "the next run resumes from them; --json prints them as well"
+        raise UsageError("-o -: the results need a file", hint=hint)
+    is_special = os.path.exists(results) and not os.path.isfile(results)
+    if is_special or not os.path.isdir(results.absolute().parent):
+        raise UsageError(f"-o {results}: name a regular file in an existing folder")
     restarted = frozenset(keys) if keys else None
+    schema = None
+    if output_schema is not None:
+        schema = OutputSchema.load(output_schema, where=None, folder=Path.cwd())
     call = BatchCall(
         work=replace(
             options.chosen(find_trusted_worker(worker, interactive=False), worker),
             on_ask=on_ask,
             limits=Limits(max_turns=max_turns, max_time=max_time),
-            schema=None
-            if output_schema is None
-            else OutputSchema.load(output_schema, where=None, folder=Path.cwd()),
+            schema=schema,
             batch=str(results.absolute()),
         ),
         inputs=BatchInputs(
@@ -213,40 +214,41 @@ def batch(
 
 
 def _piped() -> BinaryIO:
-    """Standard input in a private file: memory holds little of it."""
+    """Return standard input as a temporary file, because it may not fit into memory."""
     if sys.stdin.isatty():
         raise UsageError(
-            "- reads the inputs from standard input, which is a terminal", hint="pipe them in"
+            "- reads the inputs from standard input, which is a terminal", hint="pipe the inputs in"
         )
     file = TemporaryFile(prefix="forge-stdin-")  # noqa: SIM115  # open for as long as the batch
     try:
         while piece := sys.stdin.buffer.read(1 << 16):
             file.write(piece)
-            if file.tell() > LARGEST:
-                hint = "give a file with all of them, or several batches"
-                raise UsageError(f"standard input brings more than {LARGEST >> 30} GiB", hint=hint)
+            if file.tell() > MAX_STDIN:
+                hint = "use a file, or several batches"
+                raise UsageError(f"standard input has more than {MAX_STDIN >> 30} GiB", hint=hint)
         file.flush()
     except OSError as error:
-        raise ForgeError(f"standard input cannot be kept: {error.strerror}") from None
+        raise ForgeError(f"standard input cannot be stored: {error.strerror}") from None
     return file
 
 
 def _check_home() -> None:
-    """Nothing is done without a log, so that every item would fail where none can be written."""
+    """Raise SessionLost if no log can be written, since every item would fail."""
     folder = sessions_folder()
     try:
         make_private(folder)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     except OSError as error:
-        hint = "FORGE_HOME names another folder for them"
-        raise SessionLost(f"no session can be kept: {os_error_text(error)}", hint=hint) from None
+        hint = "set FORGE_HOME to another folder"
+        raise SessionLost(f"no session can be saved: {os_error_text(error)}", hint=hint) from None
 
 
 async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     _check_home()
     interrupt = InterruptSignal()
-    pool, pace = Budget(call.budget, None), SharedPace(call.concurrency)
+    pool = Budget(call.budget, None)
+    pace = SharedPace(call.concurrency)
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
     factory = call.work.host().executor(name)
@@ -262,7 +264,9 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     ):
         digest = worker_digest(performer.worker)
         plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
-        report.screen.preparing, opening = f"waiting for the executor {name}", True
+        report.screen.preparing = f"waiting for the executor {name}"
+        # An interrupt ends a start at once; afterwards the batch ends in order.
+        opening = True
         async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
             opening = False
             if call.restart:

@@ -1,4 +1,7 @@
-"""The inputs of a batch: rows of a file or of standard input, or files; each is an item with a key of its own."""
+"""The inputs of a batch: rows of a file or of standard input, or files.
+
+Each is an item with a unique key.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +26,24 @@ from forge_cli.files.places import cannot_read, decode_utf8, parse_json, whole_f
 from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
-LONGEST_LINE = 64 * 1024 * 1024
-LONGEST_NAME = 200
-"""Bytes of a name, with room for what stands around the key in `--each-in`."""
+MAX_LINE = 64 * 1024 * 1024
+MAX_NAME = 200
+"""The most bytes of a folder name, with room for the text around the key in `--each-in`."""
 _MAGIC = "*?["
 _MISSING = "there is no such file or folder"
 _canonical = json.JSONEncoder(sort_keys=True).encode
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_TWICE = "a brace that is meant is written twice"
+_DOUBLE_BRACE = "write a literal brace twice"
 
 
 class InputRow(Struct, frozen=True):
-    """The input of one item: its key, its fields, and where they stand."""
+    """The input of one item: its key, its fields and its place."""
 
     key: str
     fields: JsonObject
     where: Mark
     recorded: JsonObject
-    """The fields that its result line repeats; the text of a file stands in the file."""
+    """The fields that its result line repeats; the text of a file is not repeated."""
 
 
 class InputItem(Struct, frozen=True):
@@ -50,15 +53,15 @@ class InputItem(Struct, frozen=True):
     task: str
     recorded: JsonObject
     digest: str
-    """Of everything that it was given: another one means that the input has changed."""
+    """The hash of its task and fields; another one means that the input has changed."""
     where: Mark
 
 
 class BatchInputs:
-    """The items of a batch, read again whenever they are iterated over, so that many of them take little memory.
+    """The items of a batch, read again on each iteration, so that many of them need little memory.
 
-    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. They are those of the first time: rows
-    and files may be added while a batch runs. ``data`` holds the lines of standard input in a file.
+    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. Rows and files
+    that are added later are ignored. ``data`` is a file with the lines of standard input.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class BatchInputs:
         data: BinaryIO | None = None,
         leave_out: Iterable[Path] = (),
     ) -> None:
-        """``workspace`` is where paths of files are relative to; without one they are absolute."""
+        """Make the inputs; paths of files are relative to ``workspace`` if it is given."""
         if source != STDIN and not _is_pattern(source) and not os.path.exists(source):
             raise whole_file(source, _MISSING)
         self.source = source
-        self._template, self._workspace, self._data = template, workspace, data
+        self._template = template
+        self._workspace = workspace
+        self._data = data
         self._left_out = frozenset(path.resolve() for path in leave_out)
         self._paths: list[Path] | None = None
 
@@ -84,37 +89,38 @@ class BatchInputs:
             yield InputItem(row.key, task, row.recorded, _digest(task, row.fields), row.where)
 
     def checked(self) -> Iterator[InputItem]:
-        """The same, but a key that two items have is an error, and so is nothing at all."""
+        """Yield the items; raise WorkerError for a duplicate key, or if there are none."""
         seen: dict[str, int] = {}
         for item in self:
             if item.key in seen:
-                problem = f"the key '{visible(item.key)}' is that of line {seen[item.key]} already"
-                raise WorkerError(item.where, problem, hint="give each row an id of its own")
+                problem = f"duplicate key '{visible(item.key)}' (first on line {seen[item.key]})"
+                raise WorkerError(item.where, problem, hint="give each row a unique id")
             seen[item.key] = item.where.line
             yield item
         if not seen:
-            raise whole_file(self.source, "there is nothing in it")
+            raise whole_file(self.source, "it is empty")
 
     def _rows(self) -> Iterator[InputRow]:
         if self.source == STDIN:
-            return _json_rows(self._kept(), Mark("-"))
+            return _json_rows(self._copied(), Mark("-"))
         path = Path(self.source)
         if os.path.isdir(path) or self._paths is not None:
-            return self._files(
-                lambda: (each for each in path.rglob("*") if not _is_hidden(each.relative_to(path)))
-            )
+            return self._files(lambda: _visible_files(path))
         match path.suffix.lower():
             case ".jsonl" | ".ndjson" if not _is_pattern(self.source):
-                return _json_rows(self._kept(), Mark(self.source))
+                return _json_rows(self._copied(), Mark(self.source))
             case ".csv" if not _is_pattern(self.source):
-                return _csv_rows(self._kept(), path)
+                return _csv_rows(self._copied(), path)
         if _is_pattern(self.source) and not os.path.exists(path):
             return self._files(lambda: _matches(self.source))
-        hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
-        raise whole_file(self.source, "its name does not say what it holds", hint=hint)
+        hint = (
+            "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md',"
+            " or - for standard input"
+        )
+        raise whole_file(self.source, "unknown file type", hint=hint)
 
-    def _kept(self) -> BinaryIO:
-        """A copy of the file, from its start."""
+    def _copied(self) -> BinaryIO:
+        """Return a copy of the file, at its start."""
         if self._data is None:
             self._data = _copy(Path(self.source))
         self._data.seek(0)
@@ -129,14 +135,14 @@ class BatchInputs:
                 yield InputRow(str(path), {**shown, "text": _text(path)}, Mark(str(path)), shown)
 
     def _shown(self, path: Path) -> str:
-        """As the tools of the worker find it."""
+        """Return a path as the tools of the worker find it."""
         real = path.resolve()
         inside = self._workspace is not None and real.is_relative_to(self._workspace)
         return str(real.relative_to(self._workspace)) if inside and self._workspace else str(real)
 
 
 def default_results(source: str) -> str:
-    """The name of the results file where none is named."""
+    """Return the default name of the results file."""
     if source == STDIN:
         return "stdin.results.jsonl"
     plain = [part for part in Path(source).parts if not _is_pattern(part)]
@@ -146,7 +152,10 @@ def default_results(source: str) -> str:
 
 
 def _matches(pattern: str) -> set[Path]:
-    """The files of a pattern; ``**`` does not lead through links to folders, which may lead back."""
+    """Return the files of a pattern.
+
+    ``**`` does not follow links to folders, which may be circular.
+    """
     parts = Path(pattern).parts
     if "**" not in parts:
         return {Path(found) for found in glob.glob(pattern)}
@@ -156,6 +165,12 @@ def _matches(pattern: str) -> set[Path]:
             folders[:] = [name for name in folders if not name.startswith(".")]
             found |= _matches(os.path.join(glob.escape(folder), *(parts[at + 1 :] or "*")))
     return found
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if not _is_hidden(path.relative_to(folder)):
+            yield path
 
 
 def _is_pattern(text: str) -> bool:
@@ -171,11 +186,9 @@ def _digest(task: str, fields: Mapping[str, Any]) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> ForgeError:
-    return (
-        whole_file(path, _MISSING)
-        if isinstance(error, FileNotFoundError)
-        else cannot_read(path, error)
-    )
+    if isinstance(error, FileNotFoundError):
+        return whole_file(path, _MISSING)
+    return cannot_read(path, error)
 
 
 def _text(path: Path) -> str:
@@ -188,7 +201,8 @@ def _text(path: Path) -> str:
 def _copy(path: Path) -> BinaryIO:
     try:
         with open_regular(path) as file:
-            copy = TemporaryFile(prefix="forge-inputs-")  # noqa: SIM115  # open for as long as the batch
+            # It stays open for as long as the batch.
+            copy = TemporaryFile(prefix="forge-inputs-")  # noqa: SIM115
             shutil.copyfileobj(file, copy)
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -196,13 +210,13 @@ def _copy(path: Path) -> BinaryIO:
 
 
 def _lines(file: BinaryIO, source: Mark) -> Iterator[bytes]:
-    """The lines of a file, none of which may be without an end."""
+    """Yield the lines of a file; raise WorkerError for one that is too long."""
     number = 0
-    while line := file.readline(LONGEST_LINE + 1):
+    while line := file.readline(MAX_LINE + 1):
         number += 1
-        if len(line) > LONGEST_LINE:
+        if len(line) > MAX_LINE:
             raise WorkerError(
-                Mark(source.file, number), f"this line is longer than {LONGEST_LINE >> 20} MiB"
+                Mark(source.file, number), f"this line is longer than {MAX_LINE >> 20} MiB"
             )
         yield line
 
@@ -226,15 +240,17 @@ def _json_object(text: str, where: Mark) -> JsonObject:
 
 
 def _csv_rows(file: BinaryIO, path: Path) -> Iterator[InputRow]:
-    csv.field_size_limit(LONGEST_LINE)  # 128 KiB otherwise
+    csv.field_size_limit(MAX_LINE)  # the default of Python is 128 KiB
     whole = enumerate(_lines(file, Mark(str(path))), 1)
     lines = (decode_utf8(line, Mark(str(path), number)) for number, line in whole)
     reader = csv.reader(lines, strict=True)
     names: list[str] | None = None
-    number, line = 0, 1
+    number = 0
+    line = 1
     try:
         for cells in reader:
-            where, line = Mark(str(path), line), reader.line_num + 1
+            where = Mark(str(path), line)
+            line = reader.line_num + 1
             if not cells:
                 continue
             if names is None:
@@ -243,42 +259,41 @@ def _csv_rows(file: BinaryIO, path: Path) -> Iterator[InputRow]:
             number += 1
             if len(cells) != len(names):
                 problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
-                raise WorkerError(
-                    Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem
-                )
+                column = min(len(cells), len(names)) + 1
+                raise WorkerError(Mark(where.file, where.line, column), problem)
             fields: JsonObject = dict(zip(names, cells, strict=True))
             yield InputRow(_key(fields, number, where), fields, where, fields)
-    except csv.Error as error:  # a quote that is not closed is found at the end of the file
-        raise WorkerError(Mark(str(path), line), f"this is not CSV: {error}") from None
+    except csv.Error as error:  # an unclosed quote is found only at the end of the file
+        raise WorkerError(Mark(str(path), line), f"invalid CSV: {error}") from None
 
 
 def _header(names: list[str], where: Mark) -> list[str]:
     for column, name in enumerate(names, 1):
-        if not name.strip() or name in names[: column - 1]:
-            problem = f"the name of column {column} is {'there twice' if name.strip() else 'empty'}"
+        if not name.strip():
+            raise WorkerError(Mark(where.file, where.line, column), f"column {column} has no name")
+        if name in names[: column - 1]:
+            problem = f"duplicate column '{visible(name)}'"
             raise WorkerError(Mark(where.file, where.line, column), problem)
     return names
 
 
 def _key(fields: Mapping[str, Any], number: int, where: Mark) -> str:
-    """The field ``id`` or ``key``, else the number of the row."""
+    """Return the field ``id`` or ``key``, or the number of the row."""
     name = "id" if "id" in fields else "key"
     if name not in fields:
         return str(number)
     key = fields[name]
     if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
-        raise WorkerError(
-            where, f"the field '{name}' must be a text or a whole number, and not empty"
-        )
+        raise WorkerError(where, f"the field '{name}' must be a non-empty string or an integer")
     return str(key)
 
 
 def folder_name(key: str) -> str:
-    """A key as the name of one folder; different keys have different names."""
+    """Return a key as a folder name; different keys have different names."""
     kept = "".join(char if char.isalnum() or char in "-_. " else _quoted(char) for char in key)
-    if len(kept.encode()) > LONGEST_NAME:
+    if len(kept.encode()) > MAX_NAME:
         digest = hashlib.sha256(kept.encode()).hexdigest()[:32]
-        return f"{kept.encode()[: LONGEST_NAME - 34].decode(errors='ignore')}%-{digest}"
+        return f"{kept.encode()[: MAX_NAME - 34].decode(errors='ignore')}%-{digest}"
     return kept if kept.strip(".") else kept.replace(".", "%2E")
 
 
@@ -287,21 +302,27 @@ def _quoted(char: str) -> str:
 
 
 class TaskTemplate(Struct, frozen=True):
-    """``Sum up {title}``; a brace is written twice. Without a text, the field ``task`` is the task."""
+    """A template such as ``Sum up {title}``.
+
+    ``{{`` is a brace. Without a text, the field ``task`` is the task.
+    """
 
     text: str | None = None
 
     def fill(self, fields: Mapping[str, Any], where: Mark) -> str:
-        """The task of an item; an unknown field is a UsageError, an empty task an invalid input."""
+        """Return the task of an item.
+
+        Raise UsageError for an unknown field, WorkerError for an empty task.
+        """
         if self.text is None:
             task = fields.get("task")
             if not isinstance(task, str):
                 hint = "give each item a task, or fill one from its fields: --task 'Sum up {FIELD}'"
-                raise UsageError("there is no field 'task' with a text", where=where, hint=hint)
+                raise UsageError(
+                    "the field 'task' is missing or not a string", where=where, hint=hint
+                )
         elif not self.text.strip():
-            raise UsageError(
-                "--task is empty", hint="say what is to be done: --task 'Sum up {FIELD}'"
-            )
+            raise UsageError("--task is empty", hint="for example: --task 'Sum up {FIELD}'")
         else:
             task = _PART.sub(lambda part: self._replace(part, fields, where), self.text)
         if not task.strip():
@@ -313,16 +334,16 @@ class TaskTemplate(Struct, frozen=True):
             return part[0][0]
         if part[0] in ("{", "}"):
             raise UsageError(
-                f"--task: a '{part[0]}' stands alone, at character {part.start() + 1}", hint=_TWICE
+                f"--task: unmatched '{part[0]}' at character {part.start() + 1}", hint=_DOUBLE_BRACE
             )
         if (name := part[1]) not in fields:
-            hint = f"{did_you_mean(name, fields)} ({_TWICE})"
+            hint = f"{did_you_mean(name, fields)} ({_DOUBLE_BRACE})"
             raise UsageError(f"--task: there is no field '{name}'", where=where, hint=hint)
         return field_text(fields[name])
 
 
 def field_text(value: Any) -> str:
-    """A field as text: a string as it is, nothing for null, anything else as JSON."""
+    """Return a field as text: a string as it is, nothing for null, anything else as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The progress of ``forge batch``: live lines on a terminal, a line now and then elsewhere, or events; and its end."""
+"""The progress of ``forge batch``: live lines, periodic lines without a terminal, or events."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.live import LiveLines, can_draw, compact, cyan, dim, duration, spin
 from forge_cli.ui.wrap import wrap_for
 
-EVERY = 5.0
-"""Seconds between two lines where there is no terminal."""
-SHORTEST_PAUSE = 1.0
-"""Seconds of a pause that is worth telling."""
+LINE_INTERVAL = 5.0
+"""Seconds between two lines without a terminal."""
+MIN_PAUSE = 1.0
+"""The shortest pause that is reported, in seconds."""
 
 
 def provider_state(pace: SharedPace) -> str:
-    """The provider's problem right now."""
-    if (pause := pace.pause) >= SHORTEST_PAUSE:
+    """Return the provider's present problem."""
+    if (pause := pace.pause) >= MIN_PAUSE:
         return f"the provider is busy, next request in {duration(pause)}"
     return pace.problem
 
 
 class BatchReport:
-    """Passes the events of a batch on to its display."""
+    """Passes the events of a batch to its display."""
 
     def __init__(
         self, name: str, out: TextIO, provider: Callable[[], str], *, as_json: bool
@@ -48,16 +48,15 @@ class BatchReport:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Live lines stand on the terminal for as long as this lasts, or a line is written every few seconds."""
+        """Show live lines, or write a line every few seconds, while the ``with`` block runs."""
         if self._live:
             live = LiveLines(sys.stderr.fileno(), self.screen.lines, since=self._since)
             draw_below(live, self._out)
             live.start()
         thread = threading.Thread(target=self._tick, name="forge-batch-lines", daemon=True)
         if not self._live:
-            before = signal.pthread_sigmask(
-                signal.SIG_BLOCK, signal.valid_signals()
-            )  # they are for the main thread
+            # A thread inherits the mask: signals must reach the main thread, which handles them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             thread.start()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
@@ -71,8 +70,8 @@ class BatchReport:
         return time.monotonic() - self._since
 
     def _tick(self) -> None:
-        while not self._ended.wait(EVERY):
-            with suppress(OSError, ValueError):  # its reader may be gone
+        while not self._ended.wait(LINE_INTERVAL):
+            with suppress(OSError, ValueError):  # the reader of a pipe may be gone
                 sys.stderr.write(f"forge: {self.screen.line(self._seconds)}\n")
 
     def __call__(self, event: BatchEvent) -> None:
@@ -82,7 +81,7 @@ class BatchReport:
             self._out.flush()
 
     def summary(self, results: str, code: int) -> None:
-        """How it ended, what went wrong last, and what to do next."""
+        """Print the final counts, the last errors and the next steps."""
         counts = self.screen.counts
         if code >= ExitCode.HUNG_UP and self._live:
             sys.stderr.write("\n")  # after the ^C that the terminal shows
@@ -91,49 +90,54 @@ class BatchReport:
         lines.append(f"  results: {results}")
         if counts.parked:
             lines.append(
-                "  forge approvals list shows what is parked; after the answers, the same command resumes it"
+                "  forge approvals list shows parked items;"
+                " once they are answered, the same command resumes them"
             )
         if counts.waiting and code == ExitCode.LIMIT:
-            lines.append("  the budget is spent; the same command resumes the rest with a new one")
+            lines.append(
+                "  the budget is spent; the same command resumes the rest with a new budget"
+            )
         elif counts.waiting:
             lines.append("  the same command resumes the rest")
         elif counts.failed:
-            lines.append("  the same command tries again what failed")
+            lines.append("  the same command retries failed items")
         sys.stderr.write("\n".join(wrap_for(sys.stderr, line) for line in lines) + "\n")
 
 
-LAST_ERRORS = 3
-BAR = 24
-LONGEST_ERROR, LONGEST_KEY = 200, 30
-_NO_ERROR = ("completed", "parked", "interrupted")
+MAX_ERRORS = 3
+BAR_WIDTH = 24
+MAX_ERROR, MAX_KEY = 200, 30
+_NO_ERRORS = ("completed", "parked", "interrupted")
 _FULL, _EMPTY = "█", "░"
 
 
 class BatchScreen:
-    """Takes the events of a batch, and says how it stands at any time."""
+    """The present state of a batch as text."""
 
     def __init__(self, name: str, provider: Callable[[], str] = str) -> None:
-        """``provider`` says what is wrong with the provider right now, if anything."""
+        """Make a screen; ``provider`` returns the provider's present problem, or an empty text."""
         self.name = name
         self._provider = provider
         self.preparing = "reading the inputs"
         self.counts, self.spending = BatchCounts(), Spending()
-        self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
-        self.failures: deque[str] = deque(maxlen=LAST_ERRORS)
-        """The last ones that were final."""
+        self.errors: deque[str] = deque(maxlen=MAX_ERRORS)
+        self.failures: deque[str] = deque(maxlen=MAX_ERRORS)
+        """The last errors of items that are not retried."""
         self._ended = 0
         self._ready = False
 
     def take(self, event: BatchEvent) -> None:
-        self.counts, self.spending, self._ready = event.counts, event.spending, True
+        self.counts = event.counts
+        self.spending = event.spending
+        self._ready = True
         if event.type != "itemFinished" or event.result is None:
             return
         status = str(event.result.get("status"))
         self._ended += event.retry_in is None and status != "interrupted"
-        if status not in _NO_ERROR:
+        if status not in _NO_ERRORS:
             first = visible(str(event.result.get("error")).partition("\n")[0])
-            key = cut(visible(event.key or ""), LONGEST_KEY, "middle")
-            error = cut(f"{key}: {visible(status)}: {first}", LONGEST_ERROR, "end")
+            key = cut(visible(event.key or ""), MAX_KEY, "middle")
+            error = cut(f"{key}: {visible(status)}: {first}", MAX_ERROR, "end")
             if event.retry_in is None:
                 self.failures.append(error)
                 self.errors.append(error)
@@ -141,13 +145,13 @@ class BatchScreen:
                 self.errors.append(f"{error} (again in {duration(event.retry_in)})")
 
     def lines(self, seconds: float) -> list[str]:
-        """The live lines on a terminal."""
+        """Return the live lines for a terminal."""
         if not self._ready:
             return [f"{cyan(spin(seconds))} {dim(f'{visible(self.name)} · {self.preparing}')}"]
         counts = self.counts
         done = counts.total - counts.waiting - counts.running
-        filled = BAR * done // max(1, counts.total)
-        bar = cyan(_FULL * filled) + dim(_EMPTY * (BAR - filled))
+        filled = BAR_WIDTH * done // max(1, counts.total)
+        bar = cyan(_FULL * filled) + dim(_EMPTY * (BAR_WIDTH - filled))
         first = f"{cyan(spin(seconds))} {visible(self.name)}  {bar}  {done:,} of {counts.total:,}"
         return [
             first,
@@ -157,7 +161,7 @@ class BatchScreen:
         ]
 
     def line(self, seconds: float, *, ended: bool = False) -> str:
-        """The same in one line, for a log."""
+        """Return the state on one line, for a log."""
         if not self._ready:
             return self.preparing
         trouble = [] if ended else self._trouble()
@@ -166,9 +170,8 @@ class BatchScreen:
         )
 
     def _trouble(self) -> list[str]:
-        return (
-            [cut(visible(problem), LONGEST_ERROR, "end")] if (problem := self._provider()) else []
-        )
+        problem = self._provider()
+        return [cut(visible(problem), MAX_ERROR, "end")] if problem else []
 
     def _facts(self, seconds: float) -> list[str]:
         counts = self.counts
@@ -186,11 +189,8 @@ class BatchScreen:
 
 
 def _states(counts: BatchCounts) -> str:
-    shown = (
-        [f"{counts.completed:,} completed", f"{counts.running:,} running"] if counts.running else []
-    )
-    shown = shown or [f"{counts.completed:,} completed"]
-    shown += [f"{counts.failed:,} failed"] if counts.failed else []
-    shown += [f"{counts.parked:,} parked"] if counts.parked else []
-    shown += [f"{counts.waiting:,} waiting"] if counts.waiting else []
+    shown = [f"{counts.completed:,} completed"]
+    for name in ("running", "failed", "parked", "waiting"):
+        if number := getattr(counts, name):
+            shown.append(f"{number:,} {name}")
     return "   ".join(shown)

@@ -1,4 +1,4 @@
-"""``forge batch status``: how a batch stands, from its results file alone."""
+"""The command ``forge batch status``: the state of a batch, from its results file and journal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forge_cli.files.lock import hold_file_lock
 from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
-SHOWN = 20
+MAX_SHOWN = 20
 
 
 @app.command("status")
@@ -35,15 +35,16 @@ def status(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Say how a batch stands.
+    """Show the state of a batch.
 
-    Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
+    Exit 0: all items are completed, 1: not yet, or some failed, 5: the budget is spent, 10: some
+    are parked.
     """
     journal = journal_of(results)
     running = _is_running(journal)
     if not has_content(journal) and (has_content(results) or not running):
-        hint = "give the file that forge batch -o names, with its journal beside it"
-        raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
+        hint = "name the results file of forge batch; its journal has to be beside it"
+        raise WorkerError(Mark(str(results)), "there is no such batch", hint=hint)
     record = read_record(results)
     counts = BatchCounts(record.total)
     for item in record.current.values():
@@ -54,23 +55,24 @@ def status(
         failed = [
             {"key": key, "error": record.items[key].error} for key in record.in_state("failed")
         ]
-        facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
-        ends = {
+        report = {
+            "worker": record.worker,
+            "active": running,
+            "counts": counts.wire(),
+            "usage": camel_keys(asdict(record.spending.usage)),
             "cost": record.spending.cost,
             "failed": failed,
             "parked": _parked(record),
             "exit_code": int(code),
         }
-        print_json(
-            camel_keys({**facts, "usage": camel_keys(asdict(record.spending.usage)), **ends})
-        )
+        print_json(camel_keys(report))
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)
 
 
 def _is_running(journal: Path) -> bool:
-    """Does a process work on it right now?"""
+    """Return True if a process works on the batch now."""
     with suppress(OSError):
         try:
             with hold_file_lock(journal, shared=True, wait=False, create=False):
@@ -108,8 +110,8 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     ]
     if rows:
         sys.stdout.write("\n")
-        print_table(["key", "status", "session", "why"], rows[:SHOWN])
-    if len(rows) > SHOWN:
-        sys.stdout.write(f"and {len(rows) - SHOWN} more; --json shows all of them\n")
+        print_table(["key", "status", "session", "why"], rows[:MAX_SHOWN])
+    if len(rows) > MAX_SHOWN:
+        sys.stdout.write(f"and {len(rows) - MAX_SHOWN} more; --json shows all of them\n")
     if counts.waiting and not running:
         sys.stdout.write("\nthe same forge batch command resumes the rest\n")

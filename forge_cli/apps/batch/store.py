@@ -1,7 +1,7 @@
-"""The store of a batch: the results file with a line an item, and beside it a journal of what was begun.
+"""The store of a batch: the results file with a line for each item, and the journal beside it.
 
-Both are only appended to, a whole line at a time. The journal says which session an item has before anything happens
-in it, so that after any crash it is known what to resume.
+Both are append-only, one whole line at a time. The journal names the session of an item before
+anything happens in it, so that after a crash it is known which session to resume.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ BatchEventType = Literal["batchStart", "itemStarted", "itemFinished", "batchEnd"
 
 @dataclass
 class BatchCounts:
-    """Items by their state; what is not begun, or was interrupted, is ``waiting``."""
+    """The number of items in each state.
+
+    Those that were not begun, or were interrupted, are ``waiting``.
+    """
 
     total: int = 0
     completed: int = 0
@@ -49,7 +52,7 @@ class BatchCounts:
         return {**vars(self), "waiting": self.waiting}
 
     def exit_code(self, *, spent: bool) -> ExitCode:
-        """Of the whole batch; ``spent`` says that nothing is left of its budget."""
+        """Return the exit code of the batch; ``spent`` is True if its budget is used up."""
         if spent and self.waiting:
             return ExitCode.LIMIT
         if self.failed or self.waiting or self.running or not self.total:
@@ -59,13 +62,13 @@ class BatchCounts:
 
 @dataclass
 class Spending:
-    """The usage of items, as their results say."""
+    """The usage of items, from their results."""
 
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
-    """In dollars; None where a part of it is unknown, and as long as nothing is known of any."""
+    """In dollars; None if a part of it is unknown, or nothing was used."""
     unknown: bool = False
-    """Whether something was used whose cost is not known."""
+    """True if the cost of some usage is unknown."""
 
     @property
     def tokens(self) -> int:
@@ -82,7 +85,7 @@ class Spending:
 
 
 class BatchEvent(Struct, frozen=True):
-    """Something that happened in a batch; ``counts`` is how it stands since."""
+    """Something that happened in a batch; ``counts`` are the counts after it."""
 
     type: BatchEventType
     counts: BatchCounts
@@ -92,11 +95,11 @@ class BatchEvent(Struct, frozen=True):
     attempt: int | None = None
     result: Mapping[str, Any] | None = None
     retry_in: float | None = None
-    """Seconds until an item that failed is tried again."""
+    """Seconds until a failed item is retried."""
     exit_code: int | None = None
 
     def wire(self) -> JsonObject:
-        """A line of ``--json``."""
+        """Return a line of ``--json``."""
         found: JsonObject = {"type": self.type}
         named: JsonObject = {
             "key": self.key,
@@ -114,38 +117,38 @@ class BatchEvent(Struct, frozen=True):
 
 VERSION = 1
 JOURNAL = ".journal"
-RESUMED_EXIT = 7
-"""An item that failed because the model did not answer is resumed and does not start over."""
-_PATIENCE = 1.0
-"""Seconds for which ``forge batch status`` and the children of a batch that was killed may still hold the lock."""
+PROVIDER_EXIT = 7
+"""The exit code of an item that the model did not answer: a retry resumes it."""
+_LOCK_TIMEOUT = 1.0
+"""Seconds that ``forge batch status``, or children of a killed batch, may still hold the lock."""
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(slots=True)
 class ItemRecord:
-    """The state of one item that was begun."""
+    """The state of an item that was begun."""
 
     session: str
     digest: str
     state: ItemState = "interrupted"
     resumes: bool = True
-    """Is its session resumed when it is worked on again?"""
+    """True if a retry resumes its session."""
     error: str | None = None
     removed: bool = False
-    """Was its row not among the inputs the last time?"""
+    """True if its row was missing from the last inputs."""
 
 
 @dataclass
 class BatchRecord:
-    """How a batch stands, read from its two files."""
+    """The state of a batch, read from its two files."""
 
     worker: str = ""
     worker_digest: str = ""
     total: int = 0
     exit_code: int | None = None
-    """How the last invocation ended; None while it runs, or where it was killed."""
+    """The exit code of the last run; None while it runs, or if it was killed."""
     pid: int | None = None
-    """Its process."""
+    """The process of the last run."""
     items: dict[str, ItemRecord] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
 
@@ -154,16 +157,17 @@ class BatchRecord:
 
     @property
     def current(self) -> dict[str, ItemRecord]:
-        """Those that were among the inputs the last time."""
+        """The items that were among the last inputs."""
         return {key: item for key, item in self.items.items() if not item.removed}
 
 
 def journal_of(results: Path) -> Path:
+    """Return the journal of a results file."""
     return Path(f"{results}{JOURNAL}")
 
 
 def has_content(file: Path) -> bool:
-    """Is there a file of this name with something in it?"""
+    """Return True if the file exists and is not empty."""
     try:
         return file.stat().st_size > 0
     except OSError:
@@ -171,7 +175,10 @@ def has_content(file: Path) -> bool:
 
 
 def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
-    """The meaning of a result for the batch; ``cut`` says that the budget of all items was spent."""
+    """Return the state for the result of an item.
+
+    ``cut`` is True if the budget of the batch was spent.
+    """
     match result.get("status"):
         case "completed":
             return "completed"
@@ -186,25 +193,26 @@ def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
 
 
 def is_resumed(result: Mapping[str, Any]) -> bool:
-    """Is the session of an item resumed when it is tried again? Otherwise it starts over."""
+    """Return True if a retry resumes the session of an item instead of starting over."""
     return (
         result.get("status") in ("parked", "interrupted", "limit")
-        or result.get("exitCode") == RESUMED_EXIT
+        or result.get("exitCode") == PROVIDER_EXIT
     )
 
 
 def read_record(results: Path) -> BatchRecord:
-    """How a batch stands; nothing where there is no journal yet."""
-    record, all_from, key_from = BatchRecord(), 0, dict[str, int]()
+    """Return the state of a batch; an empty one if there is no journal."""
+    record = BatchRecord()
+    all_from = 0
+    key_from: dict[str, int] = {}
     cut: set[str] = set()
     for line, _ in _lines(journal_of(results)):
         match line:
             case {"type": "batch"}:
-                record.worker, record.worker_digest = (
-                    str(line.get("worker")),
-                    str(line.get("digest")),
-                )
-                record.total, record.exit_code = int(line.get("total") or 0), None
+                record.worker = str(line.get("worker"))
+                record.worker_digest = str(line.get("digest"))
+                record.total = int(line.get("total") or 0)
+                record.exit_code = None
                 record.pid = line.get("pid")
                 for known in record.items.values():
                     known.removed = False
@@ -227,24 +235,22 @@ def read_record(results: Path) -> BatchRecord:
             case {"type": "end"}:
                 record.exit_code = line.get("exit_code")
     for line, offset in _lines(results):
-        key, result = line.get("key"), line.get("result")
-        if (
-            not isinstance(key, str)
-            or not isinstance(result, dict)
-            or not _is_counted(record.spending, result)
-        ):
-            raise WorkerError(Mark(str(results)), "this is not a results file of forge batch")
-        result = camel_keys(
-            result
-        )  # version 0.2 wrote both spellings, and 0.1 only the one with underscores
+        key = line.get("key")
+        result = line.get("result")
+        problem = WorkerError(Mark(str(results)), "this is not a results file of forge batch")
+        if not isinstance(key, str) or not isinstance(result, dict):
+            raise problem
+        if not _is_counted(record.spending, result):
+            raise problem
+        # Version 0.2 wrote keys in both spellings, and 0.1 only with underscores.
+        result = camel_keys(result)
         item = record.items.get(key)
-        if (
-            offset < max(all_from, key_from.get(key, 0))
-            or item is None
-            or item.session != result.get("sessionId")
-        ):
+        if item is None or item.session != result.get("sessionId"):
             continue
-        item.state, item.resumes = item_state(result, cut=key in cut), is_resumed(result)
+        if offset < max(all_from, key_from.get(key, 0)):
+            continue
+        item.state = item_state(result, cut=key in cut)
+        item.resumes = is_resumed(result)
         item.error = result.get("error")
     return record
 
@@ -258,7 +264,7 @@ def _is_counted(spending: Spending, result: JsonObject) -> bool:
 
 
 def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
-    """The whole lines of a file with their offsets; half a line at its end does not count."""
+    """Yield the complete lines of a file with their offsets."""
     try:
         opened = open_regular(file)
     except FileNotFoundError:
@@ -275,9 +281,7 @@ def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
             except (ValueError, RecursionError):
                 found = None
             if not isinstance(found, dict):
-                raise WorkerError(
-                    Mark(str(file), number), "this line is not one that forge batch wrote"
-                )
+                raise WorkerError(Mark(str(file), number), "not a line that forge batch wrote")
             yield found, offset
             offset += len(line)
 
@@ -290,30 +294,27 @@ class BatchStore:
 
     @property
     def unsynced(self) -> bool:
-        """Was something written that the disk may not have yet?"""
+        """True if the disk may not have everything that was written."""
         return self._journal.unsynced or self._results.unsynced
 
     def begin(
         self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()
     ) -> None:
-        """Keep what this invocation works on; ``removed`` are items that are not among its inputs any more."""
-        facts = {
-            "worker": worker,
-            "digest": digest,
-            "total": total,
-            "time": time,
-            "pid": os.getpid(),
-        }
-        self._note({"type": "batch", "v": VERSION, **facts})
+        """Record what this run works on.
+
+        ``removed`` are the items that are missing from its inputs.
+        """
+        head = {"type": "batch", "v": VERSION, "worker": worker, "digest": digest}
+        self._note({**head, "total": total, "time": time, "pid": os.getpid()})
         if removed:
             self._note({"type": "removed", "keys": list(removed)})
 
     def restart(self, keys: list[str] | None) -> None:
-        """Forget what was done so far; None means all of it."""
+        """Forget what was done so far, for these keys or for all if None."""
         self._note({"type": "restart", "keys": keys, "offset": self._results.size})
 
     def start(self, key: str, session: str, digest: str) -> None:
-        """An item is about to begin, or to be resumed, in this session."""
+        """Record that an item begins, or is resumed, in this session."""
         self._note({"type": "start", "key": key, "session": session, "input": digest})
 
     def end(self, exit_code: int) -> None:
@@ -321,13 +322,13 @@ class BatchStore:
         self.sync()
 
     def finish(self, key: str, fields: JsonObject, result: JsonObject, *, cut: bool) -> None:
-        """Write the line of an item that has ended; it is to be told only after ``sync``."""
+        """Write the result of an item, which may be reported only after ``sync``."""
         if cut:
             self._note({"type": "cut", "key": key})
         self._append(self._results, {"key": key, "input": fields, "result": result})
 
     def sync(self) -> None:
-        """Wait until all that was written is on the disk, what was begun before what has ended."""
+        """Flush both files, the journal first."""
         for file in (self._journal, self._results):
             if file.unsynced:
                 file.sync()
@@ -344,33 +345,37 @@ class BatchStore:
                 f"{results}: {file.path.name} was {error.what} while it was written"
             ) from None
         except OSError as error:
-            hint = "make room, then give the same command again"
+            hint = "free some space, then run the same command again"
             raise ForgeError(
-                f"{results}: a result cannot be written: {error.strerror}", hint=hint
+                f"{results}: cannot write a result: {error.strerror}", hint=hint
             ) from None
 
 
 @contextmanager
 def open_store(results: Path) -> Iterator[BatchStore]:
-    """Open the store of a batch; where nothing begins, as with unreadable inputs, no new file is left behind."""
+    """Open the store of a batch.
+
+    If nothing begins, for example because the inputs are unreadable, remove the files that this
+    created.
+    """
     journal = journal_of(results)
     if has_content(results) and not has_content(journal):
-        hint = f"name a new file with -o; if these are results, put {journal.name} back beside them"
+        hint = f"name a new file with -o, or restore {journal.name} if these are results"
         raise UsageError(
-            f"{results}: that file is there, without the journal of a batch, and is left as it is",
-            hint=hint,
+            f"{results}: the file exists, but the journal of a batch does not", hint=hint
         )
     made = [file for file in (results, journal) if not os.path.lexists(file)]
     with ExitStack() as stack:
         try:
-            stack.enter_context(hold_file_lock(journal, wait=_PATIENCE))
+            stack.enter_context(hold_file_lock(journal, wait=_LOCK_TIMEOUT))
             stack.callback(_remove_unused, journal, made)
             files = [
                 stack.enter_context(closing(LineFile(file, mode=0o666)))
                 for file in (journal, results)
             ]
         except BlockingIOError:
-            record = read_record(results)  # which has not begun yet where the last one has ended
+            # The journal still names the last run if the process with the lock has not begun.
+            record = read_record(results)
             who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
             raise ForgeError(
                 f"{results} is in use by another forge batch{who}", hint="wait for it to end"
@@ -387,5 +392,5 @@ def _remove_unused(journal: Path, made: Sequence[Path]) -> None:
 
 
 def _encode(line: JsonObject) -> bytes:
-    """A lone surrogate becomes its own escape, which is JSON as well."""
+    """Encode a line; a lone surrogate becomes an escape, which is valid JSON."""
     return f"{_text(line)}\n".encode("utf-8", "backslashreplace")

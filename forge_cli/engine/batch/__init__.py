@@ -1,1 +1,1 @@
-"""Batches: one worker on many inputs, each item a session of its own."""
+"""Batches: one worker on many inputs, with a session for each item."""

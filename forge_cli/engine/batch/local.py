@@ -1,4 +1,4 @@
-"""The executor ``local``, all items in this process on one event loop, and the pace of requests that items share."""
+"""The executor ``local``, which runs items in this process, and their request rate."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from forge_cli.core.interrupt import InterruptSignal
 
 
 class LocalExecutor:
-    """Each item is a task of one group."""
+    """Runs each item as a task of one task group."""
 
     def __init__(self, env: ExecutorEnv, group: TaskGroup) -> None:
-        self._env, self._group = env, group
+        self._env = env
+        self._group = group
         self._signals: dict[str, InterruptSignal] = {}
         self._ends: asyncio.Queue[ItemEnd] = asyncio.Queue()
 
@@ -44,6 +45,7 @@ class LocalExecutor:
 
 @asynccontextmanager
 async def make_local(address: str, env: ExecutorEnv) -> AsyncIterator[LocalExecutor]:
+    """Yield an executor in this process; an address is an error."""
     if address:
         raise UsageError(f"--executor local:{address}: the local executor has no address")
     async with anyio.create_task_group() as group:
@@ -52,14 +54,16 @@ async def make_local(address: str, env: ExecutorEnv) -> AsyncIterator[LocalExecu
 
 @hookimpl
 def forge_executors() -> list[ExecutorFactory]:
+    """Return the executor ``local``."""
     return [ExecutorFactory("local", make_local)]
 
 
 class SharedPace:
-    """No request before the provider wants one again, half as many at once, and one more after each success.
+    """Limits the requests of all items to what the provider allows.
 
-    The first request goes out alone, until its answer begins: it brings the prompt into the provider's cache for all of
-    them, and where the provider refuses it, they need not ask.
+    A refusal halves the number of parallel requests, and each success adds one. The first request
+    goes out alone until its answer begins: it puts the prompt into the provider's cache, and if the
+    provider refuses it, the others need not ask.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,16 +74,16 @@ class SharedPace:
         self._not_before = 0.0
         self._waiting: deque[anyio.Event] = deque()
         self.problem = ""
-        """The problem of the provider; none after a request that succeeded."""
+        """The problem of the provider; empty after a request that succeeded."""
 
     @property
     def limit(self) -> int:
-        """How many requests may go out at once right now."""
+        """The number of requests that may run in parallel now."""
         return self._limit
 
     @property
     def pause(self) -> float:
-        """Seconds until the next request may go out."""
+        """Seconds until the next request may start."""
         return max(0.0, self._not_before - self._clock()) if self._not_before else 0.0
 
     def request(self) -> AbstractAsyncContextManager[None]:
@@ -93,23 +97,25 @@ class SharedPace:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._limit = min(self._most, self._limit + 1) if self._warm else self._most
-            self._warm, self.problem = True, ""
+            self._warm = True
+            self.problem = ""
         self._running -= 1
         self._wake()
 
     def go_ahead(self) -> None:
         if not self._warm:
-            self._limit, self._warm = self._most, True
+            self._limit = self._most
+            self._warm = True
             self._wake()
 
     def tell(self, problem: str) -> None:
         self.problem = problem
 
     def hold(self, seconds: float) -> None:
-        if (
-            not self.pause
-        ):  # those that were under way together are told together, which counts once
-            self._limit, self._warm = max(1, min(self._limit, self._running) // 2), True
+        # Requests that ran in parallel are refused together, which counts once.
+        if not self.pause:
+            self._limit = max(1, min(self._limit, self._running) // 2)
+            self._warm = True
         self._not_before = max(self._not_before, self._clock() + seconds)
 
     async def back_off(self, seconds: float) -> None:
@@ -129,12 +135,13 @@ class SharedPace:
                 with anyio.move_on_after(pause or None):
                     await event.wait()
             finally:
+                # One that was woken and cancelled at the same time passes its turn on.
                 if event in self._waiting:
                     self._waiting.remove(event)
                 else:
                     self._wake()
 
     def _wake(self) -> None:
-        """Let as many look again as may go; in a pause they wait for its end."""
+        """Wake as many waiting requests as may start."""
         for _ in range(min(len(self._waiting), self._limit - self._running)):
             self._waiting.popleft().set()

@@ -1,4 +1,4 @@
-"""Items on another machine: the parcel with all that goes there, and the host, a process that works on them."""
+"""Items on other machines: the parcel that they need, and the host that runs them."""
 
 from __future__ import annotations
 
@@ -37,46 +37,46 @@ from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.sandbox.secrets import own_redactor
 
 SETTINGS = "config.yaml"
-PASSED_ON = ("FORGE_LOAD_PLUGINS",)
-"""Variables that restrict what runs, wherever it does."""
+PASSED_VARIABLES = ("FORGE_LOAD_PLUGINS",)
+"""Environment variables that restrict what runs on any machine."""
 _SCRIPT = "script:"
-PIECE = 0.2
-"""Seconds for which lines are collected before they are delivered together."""
-GRACE = 10.0
+DELIVERY_INTERVAL = 0.2
+"""Seconds for which lines are collected to be delivered together."""
+CLOSE_TIMEOUT = 10.0
 ERROR_CHARACTERS = 400
 MODULE = "forge_cli.apps.batch.child"
 PARCEL, HOME, FILES, ERRORS = "parcel", "home", "files", "errors"
-HOSTS_OWN = frozenset({"sessions", SETTINGS})
-"""The own parts of a host; everything else is that of the machine."""
+OWN_ENTRIES = frozenset({"sessions", SETTINGS})
+"""The parts of a host's home that are its own; all others are links to the home of the machine."""
 
 Deliver = Callable[[Sequence[str]], object]
 
 
 class ShippedFile(Struct, frozen=True):
-    """A file by its content."""
+    """The content and mode of a file."""
 
     content: bytes
     mode: int
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
-    """All that goes to another machine; neither keys nor anything else of the environment."""
+    """Everything that another machine gets; it contains no keys."""
 
     work: RunOptions
-    """Its worker is a path among ``files``."""
+    """The options of the batch; its worker is a path in ``files``."""
     files: Mapping[str, ShippedFile]
     settings: bytes | None
-    """The settings of the user who started the batch: these rules hold on every machine."""
+    """The config of the user who started the batch, whose rules apply on every machine."""
     environ: Mapping[str, str]
     folder: str
-    """The folder in which forge was started; items run there as well where another machine has such a folder."""
+    """The folder in which forge was started; items run there if the other machine has it."""
     needs: Mapping[str, str]
-    """Packages that must be installed there, by name, each with its version."""
+    """The packages that must be installed there, with their versions."""
     budget: Limits
     concurrency: int
 
     def write(self, folder: Path) -> RunOptions:
-        """Put the files below a folder; returns the work with the worker there."""
+        """Write the files below a folder, and return the options with the worker there."""
         for name, file in self.files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Parcel(Struct, frozen=True, kw_only=True):
 def pack(
     work: RunOptions, worker: Worker, host: PluginHost, budget: Limits, concurrency: int
 ) -> bytes:
-    """The parcel of a batch; a ForgeError where a key would go along."""
+    """Return the parcel of a batch; raise ForgeError if a file contains a key."""
     settings = _settings()
     files = {path: read_regular(path) for path in sorted(_files(worker, host))}
     _refuse_keys({**files, forge_home() / SETTINGS: settings or b""})
@@ -102,7 +102,7 @@ def pack(
             for path, content in files.items()
         },
         settings=settings,
-        environ={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        environ={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
         folder=os.getcwd(),
         needs=_needs(worker, host, model),
         budget=budget.model_copy(update={"max_turns": None}),  # each item has its own
@@ -112,42 +112,41 @@ def pack(
 
 
 def read_parcel(data: bytes) -> Parcel:
-    """Open what ``pack`` made, on a machine that has the same version of forge."""
-    return cast(Parcel, pickle.loads(data))  # noqa: S301  # its sender may run any code here
+    """Return the content of a parcel from a machine with the same version of forge."""
+    # Pickle can run any code, and so can the sender: the worker and its tools are in the parcel.
+    return cast(Parcel, pickle.loads(data))  # noqa: S301
 
 
 def missing_here(data: bytes) -> list[str]:
-    """Needs of a parcel that this machine lacks, as sentences; none where items can begin."""
+    """Return a sentence for each requirement of a parcel that this machine does not meet."""
     parcel = read_parcel(data)
     with TemporaryDirectory(prefix="forge-check-") as folder:
         work = parcel.write(Path(folder))
         worker = load_worker(work.worker)
         here = _needs(worker, work.host(worker), work.model)
-    return [
-        f"{name} is {found} instead of {version}"
-        if (found := here.get(name))
-        else f"{name} is missing"
-        for name, version in parcel.needs.items()
-        if here.get(name) != version
-    ]
+    problems: list[str] = []
+    for name, version in parcel.needs.items():
+        found = here.get(name)
+        if not found:
+            problems.append(f"{name} is missing")
+        elif found != version:
+            problems.append(f"{name} is {found} instead of {version}")
+    return problems
 
 
 def _files(worker: Worker, host: PluginHost) -> Iterator[Path]:
     named = {*worker_files(worker), *protected_files(worker, host), *_scripts(worker)}
     for path in {Path(os.path.abspath(path)) for path in named}:
-        if path.is_dir():
-            inside = (
-                each
-                for each in path.rglob("*")
-                if SKIPPED not in each.parts and ".git" not in each.parts
-            )
-            yield from (each for each in inside if each.is_file())
-        elif path.is_file():
+        if path.is_file():
             yield path
+            continue
+        for each in path.rglob("*"):
+            if each.is_file() and not {SKIPPED, ".git"}.intersection(each.parts):
+                yield each
 
 
 def _scripts(worker: Worker) -> Iterator[Path]:
-    """The scripts that stand for a model."""
+    """Yield the scripts that replace a model."""
     for each in with_children(worker):
         if (model := each.config.model or "").startswith(_SCRIPT):
             yield each.folder / model.removeprefix(_SCRIPT)
@@ -165,13 +164,13 @@ def _settings() -> bytes | None:
 
 
 def _refuse_keys(files: Mapping[Path, bytes]) -> None:
-    """Keys stay where they are: each machine has its own in its environment."""
+    """Raise WorkerError if a file contains a key; each machine has its own keys."""
     redactor = own_redactor()
     for path, content in files.items():
         if redactor.knows(content.decode("utf-8", "replace")):
-            hint = "take it from the environment instead; other machines need it in theirs"
+            hint = "use an environment variable, which the other machines need as well"
             raise WorkerError(
-                Mark(str(path)), "a key stands in this file, which would be sent along", hint=hint
+                Mark(str(path)), "this file contains a key and would be sent", hint=hint
             )
 
 
@@ -179,7 +178,7 @@ def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str
     needs = {OWN: __version__}
     for each in with_children(worker):
         for name in each.config.toolsets:
-            with suppress(ForgeError):  # reported where the worker is opened
+            with suppress(ForgeError):  # reported when the worker is opened
                 cls, plugin = host.beside(each).toolset(name)
                 needs |= _installed(plugin)
                 for config in NamedToolset(each, name, cls, plugin).configs:
@@ -191,9 +190,10 @@ def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str
 def _provider(model: Any, host: PluginHost) -> dict[str, str]:
     name = load_settings(forge_home(), Path.cwd()).resolve(model) if model else ""
     wanted = f"{MODEL}{name.partition(':')[0]}"
-    return next(
-        (_installed(plugin) for plugin in host.model_plugins() if plugin.name == wanted), {}
-    )
+    for plugin in host.model_plugins():
+        if plugin.name == wanted:
+            return _installed(plugin)
+    return {}
 
 
 def _installed(plugin: Plugin) -> dict[str, str]:
@@ -203,9 +203,10 @@ def _installed(plugin: Plugin) -> dict[str, str]:
 
 
 class ItemHost:
-    """Works on items of a batch; threads of it ``deliver`` what happens, in order, to the process that started it.
+    """A process that runs items of a batch; ``deliver`` gets its messages in order, from a thread.
 
-    ``take`` gets what ``RemoteWork`` answers. When this process dies, so does the host, with everything it started.
+    ``take`` passes on messages of ``RemoteWork``. The process ends with this one, and ends all its
+    children.
     """
 
     def __init__(self, parcel: bytes, deliver: Deliver) -> None:
@@ -226,7 +227,8 @@ class ItemHost:
         self._lock = threading.Lock()
         self._out: SimpleQueue[str | None] = SimpleQueue()
         self._ends: dict[int, threading.Event] = {}
-        self._gone, self._last_words = False, ""
+        self._has_ended = False
+        self._last_words = ""
         for work in (self._read, self._send):
             threading.Thread(target=work, daemon=True).start()
 
@@ -237,30 +239,33 @@ class ItemHost:
         self.close()
 
     def take(self, message: str) -> None:
-        """Pass on what came from the process that started the batch."""
+        """Pass on a message of the process that started the batch."""
         with self._lock, suppress(OSError, ValueError):
             if self._process.stdin:
                 self._process.stdin.write(message.encode() + b"\n")
                 self._process.stdin.flush()
 
     def perform(self, order: str) -> None:
-        """Do the item of an order; returns when its end is delivered, a ForgeError where the host is gone."""
+        """Run the item of an order until its end is delivered.
+
+        Raise ForgeError if the host process ends.
+        """
         run = json.loads(order)["run"]
         ended = self._ends[run] = threading.Event()
-        if not self._gone:
+        if not self._has_ended:
             self.take(order)
             ended.wait()
         del self._ends[run]
-        if self._gone:
+        if self._has_ended:
             raise ForgeError(f"the process that worked on it has ended{self._last_words}")
 
     def close(self) -> None:
-        """End the process; what it works on is lost."""
+        """End the process; the work on its items is lost."""
         with self._lock, suppress(OSError):
             if self._process.stdin:
                 self._process.stdin.close()
         try:
-            self._process.wait(GRACE)
+            self._process.wait(CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -276,7 +281,7 @@ class ItemHost:
         self._out.put(None)
 
     def _send(self) -> None:
-        """Deliver pieces until the process has ended, or they are not taken."""
+        """Deliver messages until the process ends, or a delivery fails."""
         last = False
         try:
             while not last:
@@ -284,26 +289,30 @@ class ItemHost:
                 if pieces:
                     self._deliver(pieces)
                 for piece in pieces:
-                    if (said := json.loads(piece))["type"] == "end" and (
-                        ended := self._ends.get(said["run"])
-                    ):
+                    said = json.loads(piece)
+                    ended = self._ends.get(said["run"]) if said["type"] == "end" else None
+                    if ended:
                         ended.set()
         finally:
-            self._gone = True
+            self._has_ended = True
             for ended in list(self._ends.values()):
                 ended.set()
             if not last:
                 self.close()
 
     def _collect(self) -> tuple[list[str], bool]:
-        """Events within a moment; those that somebody waits for are not held back."""
-        pieces, until = list[str](), time.monotonic() + PIECE
+        """Return the messages of a moment, and whether the process has ended.
+
+        Urgent ones do not wait.
+        """
+        pieces: list[str] = []
+        until = time.monotonic() + DELIVERY_INTERVAL
         piece = self._out.get()
         while piece is not None:
             pieces.append(piece)
             wait = 0.0 if _is_urgent(piece) else max(0.0, until - time.monotonic())
             try:
-                piece = self._out.get(timeout=wait) if wait else self._out.get_nowait()
+                piece = self._out.get(block=wait > 0, timeout=wait)
             except Empty:
                 return pieces, False
         return pieces, True
@@ -315,7 +324,7 @@ def _is_urgent(piece: str) -> bool:
 
 
 def _make_folder(parcel: bytes) -> Path:
-    """The folder of the process: the worker's files, and the machine's home with sessions of its own."""
+    """Make the folder of the process: the worker's files, and a home with sessions of its own."""
     folder = Path(mkdtemp(prefix="forge-items-")).resolve()
     (folder / PARCEL).write_bytes(parcel)
     content = read_parcel(parcel)
@@ -324,7 +333,7 @@ def _make_folder(parcel: bytes) -> Path:
     home.mkdir(mode=0o700)
     with suppress(OSError):
         for entry in forge_home().iterdir():
-            if entry.name not in HOSTS_OWN:
+            if entry.name not in OWN_ENTRIES:
                 (home / entry.name).symlink_to(entry)
     if content.settings is not None:
         (home / SETTINGS).write_bytes(content.settings)

@@ -1,4 +1,4 @@
-"""One item of a batch: a session like any other, headless, new or resumed; here, or on another machine."""
+"""Running an item of a batch in its own session, without a person, here or elsewhere."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.events import TurnEndEvent
@@ -36,32 +36,35 @@ from forge_cli.record.places import SessionLost, session_file
 from forge_cli.record.recorder import Sink
 
 
-class Away(Protocol):
-    """The folder of logs of sessions that run here for somebody else."""
+class RemoteLogs(Protocol):
+    """The place of the logs of sessions that run here for another machine."""
 
     keys: dict[str, bytes]
-    """By session, that of the proofs in its log."""
+    """The key of the proofs in each log, by session."""
 
     def sink(self, session: str) -> Sink:
-        """Gets each line of a session."""
+        """Return the sink for the lines of a session."""
         ...
 
     async def sync_consent(self, session: str) -> None:
-        """Wait until the consent that was given in a session is kept there."""
+        """Wait until the consent given in a session is stored there."""
         ...
 
 
 class ItemPerformer:
-    """Does items of a batch, any number of them side by side."""
+    """Runs items of a batch, any number of them in parallel."""
 
     def __init__(
         self,
         work: RunOptions,
         pool: Budget | None = None,
         pace: Pace | None = None,
-        away: Away | None = None,
+        away: RemoteLogs | None = None,
     ) -> None:
-        """``pool`` is the common budget of all items; ``away`` has the logs if these are on another machine."""
+        """Make a performer.
+
+        ``pool`` is the common budget, ``away`` has the logs of another machine.
+        """
         self.work = work
         self.pool = Budget(Limits(), None) if pool is None else pool
         self.pace = pace
@@ -84,13 +87,12 @@ class ItemPerformer:
         return PreparedWorker(self.worker, self.host, locked=self.work.locked)
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
-        """Begin or resume an item, and work on it to its end; a failure becomes its result."""
+        """Begin or resume an item and run it to its end; a failure becomes its result."""
         current_pace.set(self.pace)  # each item is a task of its own
+        key = self.away.keys[item.session] if self.away else None
         try:
             _make_folder(item.workspace)
-            with open_item_session(
-                item.session, self.away.keys[item.session] if self.away else None
-            ) as (session, log):
+            with open_item_session(item.session, key) as (session, log):
                 done = result_so_far(session.lines)
                 if done and done.get("status") == "completed":
                     return ItemEnd(item.key, dict(done))
@@ -103,16 +105,17 @@ class ItemPerformer:
     async def _work(
         self, item: BatchItem, session: OpenSession, log: BatchLog, interrupt: InterruptSignal
     ) -> ItemEnd:
-        work, away = self.work, self.away
         wiring = Wiring(
-            host=self.host,
-            prepared=self.prepared,
-            pool=self.pool,
-            sinks=(away.sink(item.session),) if away else (),
-            sync_consent=partial(away.sync_consent, item.session) if away else log.keep,
+            host=self.host, prepared=self.prepared, pool=self.pool, sync_consent=log.keep
         )
+        if self.away:
+            wiring = replace(
+                wiring,
+                sinks=(self.away.sink(item.session),),
+                sync_consent=partial(self.away.sync_consent, item.session),
+            )
         workspace = Path(item.workspace)
-        runtime = work.runtime(
+        runtime = self.work.runtime(
             self.worker, session, wiring, workspace=workspace, interrupt_signal=interrupt
         )
         try:
@@ -133,7 +136,7 @@ class ItemPerformer:
         )
 
     def failed(self, item: BatchItem, error: ForgeError, *, opened: bool = True) -> ItemEnd:
-        """The end of an item that came to no result."""
+        """Return the end of an item without a result of its worker."""
         result = WorkerResult.not_begun(error, session_id=item.session, worker=self.worker.name)
         return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), opened)
 
@@ -144,33 +147,35 @@ def _make_folder(path: str) -> None:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ForgeError(f"{path}: the folder cannot be made: {error.strerror}") from None
+        raise ForgeError(f"cannot create the folder {path}: {error.strerror}") from None
 
 
 class MachineLost(ForgeError):
-    """No machine works on an item any more; its session is resumed when it is tried again."""
+    """No machine works on an item any more; a retry resumes its session."""
 
     exit_code = ExitCode.PROVIDER
 
 
 @dataclass
-class _Away:
-    """An item that runs elsewhere, and its log here."""
+class _RemoteItem:
+    """An item that runs on another machine, with its log on this one."""
 
     item: BatchItem
     log: BatchLog
 
 
 class RemoteItems:
-    """Gives out items, and takes back what their hosts deliver; what an earlier host of an item sends is passed over.
+    """Hands out items to other machines, and records what they deliver.
 
-    A call is made there only after its consent is in the log here: so no call is made twice.
+    No remote call is made before its consent is in the log on this machine, so no call is made
+    twice. Messages from an earlier host of an item are ignored.
     """
 
     def __init__(self, performer: ItemPerformer, concurrency: int) -> None:
-        self._performer, self._concurrency = performer, concurrency
+        self._performer = performer
+        self._concurrency = concurrency
         self._runs = count(1)
-        self._away: dict[int, _Away] = {}
+        self._away: dict[int, _RemoteItem] = {}
 
     def parcel(self) -> bytes:
         from forge_cli.engine.batch.parcel import pack
@@ -194,16 +199,9 @@ class RemoteItems:
         else:
             log = BatchLog.create(path)
         run = next(self._runs)
-        self._away[run] = _Away(item, log)
-        facts = {
-            "key": item.key,
-            "task": item.task,
-            "session": item.session,
-            "workspace": item.workspace,
-        }
-        return json.dumps(
-            {"type": "order", "run": run, **facts, "log": text, "proofs": log.proofs.key.hex()}
-        )
+        self._away[run] = _RemoteItem(item, log)
+        order = {"type": "order", "run": run, **structs.asdict(item)}
+        return json.dumps({**order, "log": text, "proofs": log.proofs.key.hex()})
 
     def take(self, message: str) -> Taken:
         said = json.loads(message)
@@ -225,11 +223,9 @@ class RemoteItems:
             self._forget(away.item.key)
             return Taken(self._performer.failed(away.item, error))
         self._count(line)
-        return Taken(
-            reply=json.dumps({"type": "kept", "number": said["number"]})
-            if line.is_consent
-            else None
-        )
+        if not line.is_consent:
+            return Taken()
+        return Taken(reply=json.dumps({"type": "kept", "number": said["number"]}))
 
     def interrupt(self, reason: str) -> str:
         return json.dumps({"type": "interrupt", "reason": reason})
@@ -247,7 +243,7 @@ class RemoteItems:
             self._away.pop(run).log.close()
 
     def _count(self, line: Line) -> None:
-        """Count what items use elsewhere in the budget of all of them."""
+        """Add the usage of a remote turn to the budget of the batch."""
         with suppress(ForgeError):
             if line.type == TurnEndEvent.type and isinstance(line.event, TurnEndEvent):
                 event = line.event
@@ -255,7 +251,7 @@ class RemoteItems:
 
 
 class _Paid(Struct, frozen=True):
-    """The price of a turn whose cost is known already."""
+    """The price of a turn with a known cost."""
 
     amount: float | None
 
@@ -264,5 +260,5 @@ class _Paid(Struct, frozen=True):
 
 
 def executor_env(performer: ItemPerformer, concurrency: int) -> ExecutorEnv:
-    """The tools of an executor."""
+    """Return the environment of an executor."""
     return ExecutorEnv(performer, concurrency, RemoteItems(performer, concurrency))

@@ -1,4 +1,4 @@
-"""The answer of the gate on one call, as data for people and programs."""
+"""The verdict on one call as data for users and programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TRIES = {
     True: "without an effect it does not ask",
     False: "it asks in any case, with what it did there",
 }
-"""By whether nothing has been said of it."""
+"""By whether no rule covers the call."""
 
 
 async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
-    """The verdict with every reason for it; ``refused`` when the call could not run at all."""
+    """Return the verdict on a call with every reason; ``refused`` if it cannot run at all."""
     try:
         return outlook_of(guard, await guard.judge.verdict(call, caller))
     except Refusal as refusal:
@@ -29,13 +29,13 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
 
 
 def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
-    """The answer on a call that is refused without asking a person."""
+    """Return the answer for a call that is refused without asking anybody."""
     kind = "blocked" if refusal.status == "blocked" else "refused"
     return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
 
 
 def outlook_of(guard: Guard, judged: Judged) -> Outlook:
-    """The outlook of a call that can run, with the hooks that it would be put to; none of them is run."""
+    """Return the outlook of a call that can run, with the hooks that it would pass."""
     verdict = judged.verdict
     hooks = guard.judge.hooks
     offers = tuple(offers_for(verdict.grants))
@@ -52,17 +52,15 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         where=str(verdict.where) if verdict.where else None,
         by=verdict.by,
         risk=verdict.risk or judged.tool.risk,
-        **({"details": list(verdict.details)} if verdict.details else {}),
-        **(
-            {"grants": [{"text": each.text, "rules": [*map(str, each.rules)]} for each in offers]}
-            if offers
-            else {}
-        ),
-        **({"hooks": before} if before else {}),
-        **(
-            {"tries": TRIES[verdict.unruled]}
-            if verdict.tried_first and verdict.approval is Approval.ASK
-            else {}
-        ),
     )
+    if verdict.details:
+        answer["details"] = list(verdict.details)
+    if offers:
+        answer["grants"] = [
+            {"text": each.text, "rules": [*map(str, each.rules)]} for each in offers
+        ]
+    if before:
+        answer["hooks"] = before
+    if verdict.tried_first and verdict.approval is Approval.ASK:
+        answer["tries"] = TRIES[verdict.unruled]
     return Outlook(answer, offers, tuple(met))

@@ -1,4 +1,4 @@
-"""Consented, the third step of a call: remembered, given while the session was parked, by its mode, or by a person."""
+"""Consented, the third step of a call: a mode, an earlier answer, a trial or a person decides."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.toolbox import Toolbox
 
 _PLANNING = (
-    "this conversation is in plan mode (read only), and the call does more than read; say what you would do, and the "
-    "person leaves the mode by Shift+Tab or /mode ask"
+    "this conversation is in plan mode (read only), and the call does more than read; "
+    "say what you would do, and the person leaves the mode by Shift+Tab or /mode ask"
 )
 
 _ACCEPTED_EDIT = ApprovalDecision(
@@ -49,7 +49,7 @@ _ACCEPTED_EDIT = ApprovalDecision(
 
 
 class Consent:
-    """Gets consent for the calls of one worker, and writes every decision down."""
+    """Gets consent for the calls of one worker and records every decision."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Consent:
         interrupt: InterruptSignal,
         toolbox: Toolbox,
     ) -> None:
-        """``toolbox`` hears of rules that a person keeps."""
+        """Make the consent of a worker; ``toolbox`` is notified of rules that a person saves."""
         self.controller = controller
         self._judge = judge
         self._interrupt = interrupt
@@ -72,27 +72,29 @@ class Consent:
         return Requests(self._judge, self.controller, self._interrupt)
 
     async def settle(self, requested: Requested, judged: Judged) -> Consented:
-        """Get consent or refuse."""
-        verdict, reopened = judged.verdict, self._judge.reopened
+        """Get consent for a call, or raise Refusal."""
+        verdict = judged.verdict
+        reopened = self._judge.reopened
         if self._mode_allows(judged):
             return Consented(judged)
         if verdict.approval is Approval.BLOCKED:
             self._refuse_blocked(judged)
-        was_refused = reopened is not None and reopened.was_refused(judged.call)
-        was_approved = reopened is not None and reopened.take_approval(judged.call)
-        if was_approved:
+        if reopened is not None and reopened.take_approval(judged.call):
             return Consented(judged)
+        was_refused = reopened is not None and reopened.was_refused(judged.call)
         if verdict.approval is Approval.PRE_APPROVED and not was_refused:
             self._bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
             return Consented(judged)
         return await self._ask(requested, judged)
 
     def _mode_allows(self, judged: Judged) -> bool:
-        """Does the mode of the session allow a call? One that it refuses ends here."""
+        """Return True if the mode of the session allows a call; raise Refusal if it forbids it."""
         decision = mode_decision(self.controller.session_mode, judged)
-        if decision is None or (
-            decision.approved and self._was_taken_up(judged)
-        ):  # it was asked about before
+        if decision is None:
+            return False
+        # A question that was open when the session ended is for the person, whatever the mode is
+        # now.
+        if decision.approved and self._was_started_before(judged):
             return False
         self._bus.emit(judged.decided(decision))
         if not decision.approved:
@@ -102,7 +104,7 @@ class Consent:
         return True
 
     def take_recorded(self, judged: Judged, known: ToolOutcome) -> ToolOutcome:
-        """Decide as the record does, in a session that is repeated from it."""
+        """Record the decision of the session that is replayed, and return its outcome."""
         approved = known.status not in ("denied", "blocked")
         self._bus.emit(
             judged.decided(ApprovalDecision(approved, note="taken from the record", by="memory"))
@@ -110,25 +112,28 @@ class Consent:
         return known
 
     def must_ask(self, judged: Judged) -> bool:
-        """Return True if the call has a request to make, which nothing settles by itself."""
+        """Return True if the call has a request that nothing settles without a person."""
         if judged.verdict.approval is not Approval.ASK:
             return False
         return self.controller.settled(self.requests.asked(judged)) is None
 
     async def park(self, judged: Judged) -> None:
-        """Put the request of a call on record, while an earlier call waits."""
+        """Record the request of a call while an earlier call waits for an answer."""
         preview = await self.requests.preview(judged)
         await self._put(judged, self.requests.request(judged, preview), preview)
 
     async def _ask(self, requested: Requested, judged: Judged) -> Consented:
-        """Take the first answer that there is, and put it on record."""
+        """Take the first answer there is, in a fixed order, and record it."""
         from forge_cli.engine.gate.requesting import Asking
 
-        pending = self._judge.reopened.take_pending(judged.call) if self._judge.reopened else None
-        asking = Asking(
-            requested, judged, pending, request_id=pending.request_id if pending else None
-        )
-        for answer in (self._remembered, self._parked, self._tried, self._kept):
+        asking = Asking(requested, judged)
+        if self._judge.reopened:
+            asking.pending = self._judge.reopened.take_pending(judged.call)
+        if asking.pending:
+            asking.request_id = asking.pending.request_id
+        # The order matters: a trial may not run before the answer for this very call has counted,
+        # and a person is asked only if nothing else answers.
+        for answer in (self._remembered, self._parked, self._tried, self._saved_rule):
             decision = await answer(asking)
             if decision is not None:
                 break
@@ -144,46 +149,50 @@ class Consent:
         return Consented(judged, stamp, preview.tried)
 
     async def _remembered(self, asking: Asking) -> ApprovalDecision | None:
-        """Return what was decided of calls like this one, unless the call itself was answered while it waited."""
+        """Return the decision of an earlier grant.
+
+        It does not count if this very call was answered while it waited.
+        """
         if asking.pending is not None and asking.pending.answer is not None:
             return None
         return self.controller.settled(self.requests.asked(asking.judged))
 
     async def _parked(self, asking: Asking) -> ApprovalDecision | None:
-        """Return the answer given while the session was parked; a yes counts only for what was shown then."""
+        """Return the answer given while the session was parked.
+
+        A yes counts only for what was shown then.
+        """
         request = await self._shown(asking)
         pending = asking.pending
         if pending is None or pending.answer is None:
             return None
-        if pending.answer.approved and (pending.fingerprint, pending.stamp) != (
-            request.fingerprint,
-            request.stamp,
-        ):
-            sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
+        shown_then = (pending.fingerprint, pending.stamp)
+        if pending.answer.approved and shown_then != (request.fingerprint, request.stamp):
+            sentence = f"{request.tool_name} changed since it was approved, so it asks again"
             self._bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
 
     async def _tried(self, asking: Asking) -> ApprovalDecision | None:
-        """Return what the trial answers: yes if it had no effect, or only effects that were allowed before."""
+        """Return a yes if the trial had no effect, or only effects that are allowed already."""
         await self._shown(asking)
         decision = self._trial_answer(asking.judged, asking.preview)
         if decision is not None:
             asking.request_id = None
         return decision
 
-    async def _kept(self, asking: Asking) -> ApprovalDecision | None:
-        """Ask about a rule whose answer is kept, if one would allow the call."""
+    async def _saved_rule(self, asking: Asking) -> ApprovalDecision | None:
+        """Ask about a rule set whose answer is saved in the config, if it would allow the call."""
         rule = kept_rule(asking.judged.verdict.grants)
-        if rule is None or self._was_taken_up(asking.judged):
+        if rule is None or self._was_started_before(asking.judged):
             return None
-        from forge_cli.engine.gate.kept import KeptQuestion
+        from forge_cli.engine.gate.rule_question import RuleQuestion
 
-        question = KeptQuestion(self._judge, self.controller, self.requests, self._toolbox)
+        question = RuleQuestion(self._judge, self.controller, self.requests, self._toolbox)
         return await question.answer(asking, rule) if question.has_person else None
 
     async def _person(self, asking: Asking) -> ApprovalDecision:
-        """Put the request to a person."""
+        """Ask a person."""
         request = await self._shown(asking)
         since = time.monotonic()
         decision = await self._put(asking.judged, request, asking.preview)
@@ -191,7 +200,10 @@ class Consent:
         return decision
 
     async def _shown(self, asking: Asking) -> ApprovalRequest:
-        """Make the preview of a call and its request once; a preview that a rule blocks ends the call."""
+        """Make the preview of a call and its request, once.
+
+        A preview that a rule blocks ends the call.
+        """
         if asking.request is None:
             asking.preview = await self.requests.preview(asking.judged)
             self._check_trial(asking.judged, asking.preview)
@@ -199,17 +211,19 @@ class Consent:
             asking.request_id = asking.request.request_id
         return asking.request
 
-    def _was_taken_up(self, judged: Judged) -> bool:
-        """Return True if an earlier process of a resumed session has taken up the call."""
+    def _was_started_before(self, judged: Judged) -> bool:
+        """Return True if an earlier process of the session started the call."""
         reopened = self._judge.reopened
         return reopened is not None and reopened.knows(judged.call)
 
     def _refuse_denied(self, asking: Asking, decision: ApprovalDecision) -> NoReturn:
         judged = asking.judged
         note = f": {decision.note}" if decision.note else ""
-        who, why = "the user said no", ""
+        who = "the user said no"
+        why = ""
         if decision.by != "user":
-            who, why = "denied", f"; why it asked: {judged.verdict.reason}{_place(judged)}"
+            who = "denied"
+            why = f"; why it asked: {judged.verdict.reason}{_rule_place(judged)}"
         unchanged = ", and nothing was changed" if asking.preview and asking.preview.tried else ""
         sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
         raise Refusal("denied", sentence, by=decision.by, rule=why)
@@ -227,7 +241,7 @@ class Consent:
         )
 
     def _check_trial(self, judged: Judged, preview: Preview | None) -> None:
-        """End a call whose trial did what a rule blocks: that is known only now, and no answer allows it."""
+        """Raise Refusal if the trial did something that a rule blocks, which is only known now."""
         if preview is None or preview.blocked is None:
             return
         if preview.tried is not None:
@@ -238,7 +252,7 @@ class Consent:
         verdict = judged.verdict
         self._bus.emit(judged.decided(ApprovalDecision(False, by=verdict.by)))
         sentence = f"{judged.call.name} is blocked: {verdict.reason}"
-        raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
+        raise Refusal("blocked", sentence, by=verdict.by, rule=_rule_place(judged))
 
     def _trial_answer(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
         if preview is None or preview.tried is None:
@@ -247,18 +261,18 @@ class Consent:
         if preview.tried.outcome == "noEffect" and judged.verdict.unruled:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
         settled = self.controller.settled(self.requests.asked_after(judged, preview))
-        if settled is not None or not judged.verdict.unruled or self._was_taken_up(judged):
+        if settled is not None or not judged.verdict.unruled or self._was_started_before(judged):
             return settled
         edits = preview.extent is not None and preview.extent.only_edits
         return _ACCEPTED_EDIT if edits and self.controller.session_mode == "acceptEdits" else None
 
 
-def _place(judged: Judged) -> str:
+def _rule_place(judged: Judged) -> str:
     return f" ({judged.verdict.where})" if judged.verdict.where else ""
 
 
 def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
-    """The decision of a mode on a call with any verdict: the one place where a mode grants or refuses anything."""
+    """Return the decision of a mode on a call, or None. No other code lets a mode decide."""
     approval = judged.verdict.approval
     match mode:
         case "readOnly" if (
@@ -272,7 +286,7 @@ def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
 
 
 def typed_by_person(judged: Judged) -> Judged:
-    """The call of somebody who typed it: it is not asked about, and what is blocked stays so."""
+    """Return a call that the user typed as approved; a blocked one stays blocked."""
     verdict = judged.verdict
     if verdict.approval is not Approval.ASK:
         return judged
@@ -291,7 +305,7 @@ def _is_of_model(judged: Judged) -> bool:
 
 
 def _reads(judged: Judged) -> bool:
-    """Whether the call does no more than read, as declared or, for a command, as its rules know."""
+    """Return True if the call only reads, as declared or, for a command, according to its rules."""
     real = judged.target or judged
     changes = any(path.use.access.changes for path in real.places)
     return not changes and (real.tool.fits_read_only or judged.verdict.risk == "low")

@@ -1,4 +1,4 @@
-"""The contexts that tools are given besides their args, where they ask for them, and the calls that tools make."""
+"""The contexts of tools that take one, and the calls that tools make."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
+from msgspec.structs import replace
 
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
@@ -18,15 +19,22 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import StatusEvent, ToolOutput
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.wire import JsonObject, jsonable
-from forge_cli.engine.gate.steps import AnyCaller, CallClock, CallingTool, Judged, Requested
+from forge_cli.engine.gate.steps import (
+    AnyCaller,
+    CallClock,
+    Caller,
+    CallingTool,
+    Judged,
+    Requested,
+)
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.engine.gate.judge import Judge
 
-DEEPEST = 3
-"""How many tools may stand above an inner call."""
+MAX_DEPTH = 3
+"""The most nested calls by tools."""
 
 
 def preview_context(
@@ -37,7 +45,10 @@ def preview_context(
     *,
     changes: bool = False,
 ) -> ToolContext:
-    """Return the context of a preview, which changes nothing. Made in the thread of the event loop."""
+    """Return the context of a preview, which can change nothing.
+
+    Call this in the thread of the event loop.
+    """
     call = judged.call
     return ToolContext(
         call_id=call.id,
@@ -56,20 +67,20 @@ def preview_context(
 def _progress(
     bus: EventBus,
     call_id: str,
-    home: int,
+    loop_thread: int,
     token: EventLoopToken,
     message: str,
     fraction: float | None,
 ) -> None:
     event = StatusEvent("info", str(message), tool_call_id=call_id, progress=fraction)
-    if threading.get_ident() == home:
+    if threading.get_ident() == loop_thread:
         bus.emit(event)
     else:
         from_thread.run_sync(bus.emit, event, token=token)
 
 
 class InnerGate(Protocol):
-    """The gate as inner calls need it."""
+    """The part of the gate that inner calls need."""
 
     async def call(self, call: ToolCall, caller: AnyCaller) -> ToolOutcome: ...
 
@@ -83,17 +94,20 @@ class InnerGate(Protocol):
 
 
 class ToolCalls:
-    """The inner calls of one call; their ids are its own with a number, so that a replay finds them again."""
+    """The calls that one call makes.
+
+    Their IDs are its own ID with a number, so that a replay finds them again.
+    """
 
     def __init__(self, outer: Requested, gate: InnerGate) -> None:
-        """The clock of ``outer`` stands still meanwhile, as it does for a child worker."""
+        """Make the calls of ``outer``, whose clock stops while one of them runs."""
         self._outer = outer
         self._gate = gate
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
         outer, clock = self._outer, self._outer.clock
         if clock is None or clock.over:
-            raise ToolError(f"{outer.call.name} is being stopped, so it calls no other tool")
+            raise ToolError(f"{outer.call.name} is being stopped, so it cannot call other tools")
         outer.made += 1
         call = ToolCall(
             f"{outer.call.id}.{outer.made}", str(name), jsonable(dict(args)), parent=outer.call.id
@@ -105,31 +119,35 @@ class ToolCalls:
         return outcome
 
     async def _take_within(self, call: ToolCall, clock: CallClock) -> ToolOutcome:
-        """Take the call, unless the outer one is stopped meanwhile.
+        """Take the call, unless the outer one is stopped in the meantime.
 
-        It cannot wait on disk, since what its tool has done so far would be lost.
+        The call cannot be parked, because the work of the outer tool so far would be lost.
         """
-        gate, above = self._gate, self._outer.caller
-        root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
-        if depth >= DEEPEST:
-            return gate.postpone(
-                call, f"{call.name} was not called: tools call tools {DEEPEST} deep at most"
+        gate = self._gate
+        above = self._outer.caller
+        caller = CallingTool(
+            self._outer.call.name, above if isinstance(above, Caller) else above.root
+        )
+        if isinstance(above, CallingTool):
+            caller = replace(caller, depth=above.depth + 1)
+        if caller.depth > MAX_DEPTH:
+            sentence = (
+                f"{call.name} was not called: calls of tools by tools nest {MAX_DEPTH} deep at most"
             )
+            return gate.postpone(call, sentence)
         with clock.pause(), anyio.CancelScope() as scope:
             clock.inside.append(scope)
             try:
-                return await gate.call(call, CallingTool(self._outer.call.name, root, depth + 1))
+                return await gate.call(call, caller)
             except Parked as parked:
-                return gate.finish(
-                    ToolOutcome.failed(
-                        call, "denied", f"{call.name} ended: {parked}", by="headless"
-                    )
-                )
+                sentence = f"{call.name} ended: {parked}"
+                return gate.finish(ToolOutcome.failed(call, "denied", sentence, by="headless"))
             except asyncio.CancelledError:
                 gate.cut_off(call)
                 raise
             finally:
                 clock.inside.remove(scope)
+        # The scope was cancelled because the outer call ends, and a cancel scope swallows that.
         raise asyncio.CancelledError
 
     def schema(self, name: str) -> JsonObject | None:

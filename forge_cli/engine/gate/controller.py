@@ -1,4 +1,4 @@
-"""The settling of an ``ask``: by memory, the approval mode, a program's callback, a person on the bus, or a refusal."""
+"""Answers to an ``ask``: by an earlier grant, the approval mode, a program or a person."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ApprovalCallback = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
 
 
 class ApprovalController:
-    """Settles requests under one approval mode; a yes "for the session" covers identical calls, or what a rule does."""
+    """Settles requests under one approval mode, and remembers what is granted for the session."""
 
     def __init__(
         self,
@@ -52,7 +52,10 @@ class ApprovalController:
         parent: ApprovalController | None = None,
         hooks: WorkerHooks | None = None,
     ) -> None:
-        """With ``parks`` a request that reaches no person waits on disk; ``parent`` is that of the parent worker."""
+        """Make a controller; if ``parks`` is True, a request that reaches nobody waits on disk.
+
+        ``parent`` is the controller of the parent worker.
+        """
         self.mode = ApprovalMode(mode)
         self.callback = approval_callback
         self.bus = bus or EventBus()
@@ -63,13 +66,13 @@ class ApprovalController:
 
     @property
     def session_mode(self) -> SessionMode:
-        """The freedom that the person gives the worker now; what it tightens holds for child workers, too."""
+        """The mode of the session; a parent's read-only mode applies to child workers, too."""
         if self._parent is None:
             return self._session_mode
         return "readOnly" if self._parent.session_mode == "readOnly" else "ask"
 
     def change_session_mode(self, mode: SessionMode) -> None:
-        """Let calls be judged so from the next one on."""
+        """Change the mode for the following calls."""
         if mode != self._session_mode:
             self._session_mode = mode
             self.bus.emit(ModeChanged(mode))
@@ -81,25 +84,28 @@ class ApprovalController:
         return SessionGrants()
 
     @cached_property
-    def _one_prompt(self) -> anyio.Lock:
-        return self._parent._one_prompt if self._parent else anyio.Lock()
+    def _prompt_lock(self) -> anyio.Lock:
+        return self._parent._prompt_lock if self._parent else anyio.Lock()
 
     @property
     def attended(self) -> bool:
-        """Could an ``ask`` reach somebody?"""
+        """True if a request can reach somebody."""
         return self.callback is not None or self.bus.attended
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
-        """Grants that a person could give for the rest of the session; none where no person can be asked."""
+        """Return the grants for the session that a person could give, if one can be asked."""
         return self._grants.offers(call) if self.attended else ()
 
     def settled(self, call: AskedCall) -> ApprovalDecision | None:
-        """The answer that needs no asking: an earlier grant that covers the call, or the mode."""
+        """Return the answer of an earlier grant or of the approval mode.
+
+        Return None if somebody must be asked.
+        """
         if given := self._grants.covering(call):
-            note = given.text if given.below else "; ".join(map(str, given.rules))
-            note = (
-                f"allowed in this session by {note}" if note else "approved earlier in this session"
-            )
+            rules = given.text if given.below else "; ".join(map(str, given.rules))
+            note = "approved earlier in this session"
+            if rules:
+                note = f"allowed in this session by {rules}"
             return ApprovalDecision(True, note=note, by="memory", grant=given)
         match self.mode:
             case ApprovalMode.APPROVE_ALL:
@@ -119,17 +125,19 @@ class ApprovalController:
         may_park: bool = True,
         names: Sequence[str] = (),
     ) -> ApprovalDecision:
-        """Settle a request, asking where it must be asked; one prompt at a time, of which every hook hears.
+        """Settle a request, asking if needed; one prompt at a time, and every hook is told.
 
-        ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given, or
-        one of its tool and args; ``needs`` are the rules that would allow the call, ``trial`` is what was tried.
-        Hooks match ``names``, or the name of the request.
+        A grant for the session is remembered by ``fingerprint``, else by that of the request, else
+        by one of its tool and args. ``needs`` are the rules that would allow the call, ``trial`` is
+        the trial that was shown. Hooks match ``names``, or the name of the request.
         """
-        fingerprint = (
-            None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
-        )
+        if request.once:
+            fingerprint = None
+        else:
+            fingerprint = fingerprint or request.fingerprint or _fingerprint(request)
         call = AskedCall(fingerprint, needs, trial)
-        async with self._one_prompt:
+        async with self._prompt_lock:
+            # Again: the answer to the prompt before this one may cover this call as well.
             decision = self.settled(call)
             if decision is not None:
                 return decision
@@ -146,14 +154,14 @@ class ApprovalController:
             return replace(decision, grant=None)
         given = self._grants.give(decision.grant, call, request)
         if given:
-            self._tell_grants()
+            self._report_grants()
         return replace(decision, grant=given)
 
     async def request_form(
         self, request: ApprovalRequest, fill_in: Callable[[], Awaitable[Given]]
     ) -> Given | ApprovalDecision:
-        """Have a form filled in that needs no yes before; hooks hear of it as of a request, and one may deny it."""
-        async with self._one_prompt:
+        """Have a form filled in that needs no approval; hooks are told of it, and may deny it."""
+        async with self._prompt_lock:
             if self.hooks:
                 return await self.hooks.while_asked(
                     request, (request.tool_name,), fill_in, form=True
@@ -162,16 +170,16 @@ class ApprovalController:
 
     @property
     def grants(self) -> tuple[SessionGrant, ...]:
-        """The grants of the person for the rest of the session, in that order."""
+        """The grants for the session, in the order in which they were given."""
         return tuple(each.grant for each in self._grants.all)
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
-        """Take back every grant of which this is true, by its number from 1 on; what it allowed asks again."""
+        """Revoke the grants for which ``gone`` returns True; it gets their numbers, from 1 on."""
         if taken := self._grants.revoke(gone):
-            self._tell_grants()
+            self._report_grants()
         return taken
 
-    def _tell_grants(self) -> None:
+    def _report_grants(self) -> None:
         self.bus.emit(GrantsEvent(self.grants))
 
     async def _ask(self, request: ApprovalRequest, *, parks: bool) -> ApprovalDecision:
@@ -193,7 +201,9 @@ class ApprovalController:
 async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:
     try:
         given = callback(request)
-        decision = given = await given if inspect.isawaitable(given) else given
+        if inspect.isawaitable(given):
+            given = await given
+        decision = given
     except Exception as error:  # third-party code: a callback that fails has not said yes
         return ApprovalDecision(
             False, note=f"the approval callback failed: {error_text(error)}", by="headless"
@@ -209,7 +219,7 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
             read(ApprovalDecision, wire(decision))  # as the record will be
             could_not_ask = not decision and decision.by == "headless"
             return decision if could_not_ask else replace(decision, by="user")
-    note = f"the approval callback gave {reprlib.repr(given)}, which is not a decision"
+    note = f"the approval callback returned {reprlib.repr(given)}, which is not a decision"
     return ApprovalDecision(False, note=note, by="headless")
 
 

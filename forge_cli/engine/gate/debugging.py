@@ -1,9 +1,8 @@
-"""Help for authors of tools: tracebacks of their code, told to a listener and logged, and values beyond JSON."""
+"""Help for tool authors: tracebacks of their code, and values that JSON cannot represent."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -18,24 +17,24 @@ from forge_cli.core.wire import clean_text, jsonable
 
 Listener = Callable[[str], None]
 
-LOGGED = 8_000
-"""Characters of a traceback that a log keeps."""
+MAX_LOGGED = 8_000
+"""The most characters of a traceback in a log."""
 _OURS = str(Path(__file__).parents[2]) + os.sep
 _listener: Listener | None = None
 
 
 def listen_to_tracebacks(listener: Listener | None) -> None:
-    """Give each further traceback to ``listener``."""
+    """Pass each further traceback to ``listener``."""
     global _listener
     _listener = listener
 
 
-def tell_traceback(error: BaseException) -> str:
-    """The traceback of an error, from where third-party code begins; the listener of ``--debug`` gets it, too."""
+def report_traceback(error: BaseException) -> str:
+    """Report a traceback to the listener, and return it from the first third-party frame on."""
     text = _traceback_text(error)
     if _listener:
         _listener(text)
-    return clean_text(cut(text, LOGGED))
+    return clean_text(cut(text, MAX_LOGGED))
 
 
 def _traceback_text(error: BaseException) -> str:
@@ -46,9 +45,10 @@ def _traceback_text(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str | None:
-    """``tools.py:44``, the line in a tool's own code that led to an error; None where there is none.
+    """Return the line of a tool's own code that led to an error, as ``tools.py:44``, or None.
 
-    That is the last one in the folder in which third-party code begins: what it calls is not its author's.
+    It is the last frame in the folder in which third-party code begins; code that this calls is not
+    the author's.
     """
     theirs = [
         frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)
@@ -66,7 +66,7 @@ def _is_ours(file: str) -> bool:
 
 
 def _is_library(file: str) -> bool:
-    """Does a file belong to Python itself?"""
+    """Return True if a file belongs to the standard library."""
     return (
         file.startswith((os.path.dirname(os.__file__) + os.sep, "<"))
         and "site-packages" not in file
@@ -74,13 +74,15 @@ def _is_library(file: str) -> bool:
 
 
 def find_unwritable(value: Any) -> str | None:
-    """The first part of a value that JSON cannot carry, where its text would stand; None where it can carry all."""
+    """Return the first part of a value that JSON cannot represent, or None."""
     if value is None or isinstance(value, str | bool | Enum | PurePath):
         return None
     if isinstance(value, int | float | bytes | bytearray | memoryview):
-        odd = isinstance(value, float) and not math.isfinite(value)
         text = jsonable(value)
-        return text.strip("[]") if odd or (isinstance(text, str) and text.startswith("[")) else None
+        # ``jsonable`` replaces bytes that are no text by their description in brackets.
+        if isinstance(text, str) and (text.startswith("[") or isinstance(value, float)):
+            return text.strip("[]")
+        return None
     if isinstance(value, Mapping):
         parts: Iterable[Any] = value.values()
     elif isinstance(value, Set | Sequence):
@@ -93,5 +95,7 @@ def find_unwritable(value: Any) -> str | None:
         return (
             None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
         )
-    found = (find_unwritable(part) for part in parts)
-    return next((part for part in found if part), None)
+    for part in parts:
+        if found := find_unwritable(part):
+            return found
+    return None

@@ -1,6 +1,7 @@
-"""Performed, the fourth step of a call: third-party code at work, within its time, so that it cannot hold the gate.
+"""Performed, the fourth step of a call: running third-party code within its time limit.
 
-The only module of the gate that sets time limits to the code of tools: for a call, and for what is asked before it.
+No other module of the gate sets time limits for the code of tools: for calls, and for questions
+before them.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ TOOL = "the tool "
 
 
 async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[Any]]) -> Performed:
-    """Await third-party code in a task of its own, so that an exception stays there.
+    """Run third-party code in a task of its own and return its value or exception.
 
-    Late, or when this task is cancelled, it is cancelled and has a moment to end; then it is abandoned.
+    When its time is over, or this task is cancelled, the code is cancelled, gets a moment to end,
+    and is then abandoned.
     """
     section = clock.section = bounds.begin(what, clock.limit, grace=GRACE)
     work = asyncio.create_task(_contain(function))
@@ -41,37 +43,35 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
             await _stop(work, clock)
     except asyncio.CancelledError:
         await _stop(work, clock)
-        clock.kept = _kept(_result(work))
+        clock.partial_value = _partial_value(_result(work))
         raise
     finally:
         bounds.end(section)
     performed = _result(work)
     if late and isinstance(performed.error, asyncio.CancelledError | ToolInterrupted):
-        clock.kept = _kept(performed)
+        clock.partial_value = _partial_value(performed)
         return Performed(late=True)
     return performed
 
 
 def _result(work: asyncio.Task[Performed]) -> Performed:
-    """How a task ended that has ended, or was abandoned."""
-    return (
-        Performed(error=asyncio.CancelledError())
-        if not work.done() or work.cancelled()
-        else work.result()
-    )
+    """Return the result of a task that has ended or was abandoned."""
+    if not work.done() or work.cancelled():
+        return Performed(error=asyncio.CancelledError())
+    return work.result()
 
 
-def _kept(performed: Performed) -> Any:
-    """The value that a stopped tool still gave back."""
-    return (
-        performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
-    )
+def _partial_value(performed: Performed) -> Any:
+    """Return the value that a stopped tool still returned."""
+    if isinstance(performed.error, ToolInterrupted):
+        return performed.error.value
+    return performed.value
 
 
 async def perform_tool(
     judged: Judged, make_context: Callable[[], ToolContext], clock: CallClock
 ) -> Performed:
-    """Let a tool do its work; for one that takes no context, none is made."""
+    """Run a tool; no context is made for a tool that takes none."""
     execute, args = judged.tool.execute, deepcopy(judged.args)
     context = make_context() if getattr(execute, "takes_context", True) else cast(Any, None)
     with executing(judged.call.id):
@@ -79,32 +79,34 @@ async def perform_tool(
 
 
 def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:
-    """Ask code of a tool about a call, before or after it; it gets a copy of the args."""
+    """Run a short function of a tool, before or after a call, with a copy of the args."""
     return bounds.call_within(bounds.CALL_LIMIT, what, function, deepcopy(args), *more)
 
 
 async def ask(
     what: str, function: Callable[..., Any], args: Args, *more: Any, code: Any = None
 ) -> Any:
-    """The same for code that may take long: what is not forge's own, or calls ``code`` that is not, is in a thread."""
+    """Run a function of a tool that may take long, with a copy of the args.
+
+    It runs in a thread unless it is forge's own and calls no third-party ``code``.
+    """
     call = partial(function, deepcopy(args), *more)
-    said = (
-        call()
-        if bounds.is_of_forge(code or function) or is_async(function)
-        else bounds.run_in_thread(call)
-    )
+    if bounds.is_of_forge(code or function) or is_async(function):
+        given = call()
+    else:
+        given = bounds.run_in_thread(call)
+    if not inspect.isawaitable(given):
+        return given
 
     async def answer() -> Any:
-        found = await said
+        found = await given
         return await found if inspect.isawaitable(found) else found
 
-    return (
-        await perform_within(bounds.CALL_LIMIT, what, answer) if inspect.isawaitable(said) else said
-    )
+    return await perform_within(bounds.CALL_LIMIT, what, answer)
 
 
 async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:
-    """Return or raise what third-party code does; OutOfTime when it is late, whether or not it lets go."""
+    """Run third-party code and return its value; raise OutOfTime when its time is over."""
     done = await perform(what, CallClock(seconds), function)
     if done.late:
         raise bounds.OutOfTime(what, seconds)
@@ -120,20 +122,25 @@ async def _contain(function: Callable[[], Awaitable[Any]]) -> Performed:
         return Performed(await function())
     except (
         BaseException
-    ) as error:  # third-party code: even what would end the event loop is a result
+    ) as error:  # third-party code: even SystemExit is a result, or the loop would end
         return Performed(error=error)
 
 
 async def _stop(work: asyncio.Task[Performed], clock: CallClock) -> None:
-    """Cancel and wait for a moment; for child workers and inner calls, which are bounded, until they have ended."""
+    """Cancel the code and wait a moment.
+
+    Wait for child workers and inner calls until they have ended.
+    """
     clock.stop()
     work.cancel()
-    until, cancelled = time.monotonic() + bounds.CANCEL_GRACE, None
+    until = time.monotonic() + bounds.CANCEL_GRACE
+    cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
         while not work.done() and (clock.delegating or time.monotonic() < until):
             try:
                 await asyncio.wait({work}, timeout=bounds.CANCEL_GRACE)
             except asyncio.CancelledError as error:
+                # Raised at the end, or a second cancellation would leave the tool running.
                 cancelled = error
     if not work.done():
         bounds.abandon_task(work)

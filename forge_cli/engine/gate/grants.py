@@ -1,12 +1,10 @@
-"""Grants of a person for the rest of a session: very calls and rules, and what more could be allowed."""
+"""Grants for the rest of a session, of exact calls and of rules, and offers of grants."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from functools import reduce
 from itertools import chain
-from operator import or_
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,12 +27,15 @@ from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.steps import AskedCall, ShownTrial
 from forge_cli.schema.tool import Tool
 
-_ARGS = 200
-"""Characters of the args of a call that is allowed by itself."""
+MAX_ARGS = 200
+"""The most characters of args in the text of a grant for one exact call."""
 
 
 def own_rules(own: Verdict, toolset: str) -> Needs:
-    """The rules that a tool offers, each in the section of its own toolset; none where one need has none."""
+    """Return the rules that a tool offers, placed in the section of its toolset.
+
+    Return none of them if a need has no rule.
+    """
     needs = [[_own_rule(rule, toolset) for rule in need] for need in own.grants]
     return needs if all(needs) else ()
 
@@ -46,7 +47,7 @@ def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
 
 
 def with_keys(verdict: Verdict, tool: Tool, bound_to: str) -> Verdict:
-    """The verdict, with what each of its rules is remembered by."""
+    """Return the verdict with the key by which each of its rules is remembered."""
     needs = [[_with_key(rule, tool, bound_to) for rule in need] for need in verdict.grants]
     return replace(verdict, grants=needs)
 
@@ -57,7 +58,10 @@ def _with_key(rule: GrantRule, tool: Tool, bound_to: str) -> GrantRule:
 
 
 def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
-    """The identity of a grant: a rule on the section of a toolset is bound to the content of the tool as well."""
+    """Return the identity of a grant.
+
+    A rule of a toolset is also bound to the content of the tool.
+    """
     of_tool = rule.at[0] == "toolsets"
     return fingerprint(
         worker=bound_to,
@@ -69,7 +73,10 @@ def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
 
 
 def offers_for(needs: Needs) -> list[GrantOffer]:
-    """Offers that would allow a call, the narrowest first: each need met by its first rule, then by its next."""
+    """Return the offers that would allow a call, the narrowest first.
+
+    The first offer meets each need by its first rule, the next one by its second rule, and so on.
+    """
     needs = [[rule for rule in need if not rule.implied] for need in needs]
     levels = range(max(map(len, needs), default=0))
     offers = [GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels]
@@ -80,20 +87,24 @@ def offers_for(needs: Needs) -> list[GrantOffer]:
 
 
 class Given(Struct, frozen=True):
-    """One grant, and what it is remembered by."""
+    """One grant with the keys by which it is remembered."""
 
     grant: SessionGrant
     keys: frozenset[str] = frozenset()
     below: GrantOffer | None = None
     extent: TrialExtent | None = None
-    """The most that a trial may change to be applied unasked; None where the grant was given without a trial."""
+    """The most that a trial may change to be applied without asking.
+
+    None if the grant came without a trial.
+    """
 
     @classmethod
     def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
-        as_said = offer.written is not None and all(rule.user_says is None for rule in offer.rules)
-        extent = (
-            call.trial.extent if call.trial and not as_said else None
-        )  # a set may allow trials only
+        extent = call.trial.extent if call.trial else None
+        # A rule that was written as it is allows more than trials; one with ``user_says``, of a
+        # set, may not.
+        if offer.written is not None and all(rule.user_says is None for rule in offer.rules):
+            extent = None
         if offer.below:
             return cls(SessionGrant(request.tool_name, offer.text), below=offer, extent=extent)
         if offer.rules:
@@ -103,10 +114,10 @@ class Given(Struct, frozen=True):
         args = " ".join(
             f"{name}={json.dumps(jsonable(value))}" for name, value in request.args.items()
         )
-        text = cut(args, _ARGS, "end")
-        granted = SessionGrant(
-            request.tool_name, text if extent is None else f"{text}{extent.limits}"
-        )
+        text = cut(args, MAX_ARGS, "end")
+        if extent is not None:
+            text += extent.limits
+        granted = SessionGrant(request.tool_name, text)
         return cls(granted, frozenset([str(call.fingerprint)]), extent=extent)
 
 
@@ -115,32 +126,36 @@ class SessionGrants(Struct):
 
     all: list[Given] = field(default_factory=list)
     _asked: list[tuple[str | None, list[set[str]], GrantOffer | None]] = field(default_factory=list)
-    """Every call so far that somebody was asked about."""
-    _made: set[str] = field(default_factory=set)
-    """Paths that granted trials made: later ones in the same folder may delete them."""
+    """Every call so far about which somebody was asked."""
+    _created: set[str] = field(default_factory=set)
+    """Paths that granted trials created; later trials in the same folder may delete them."""
 
     @property
-    def _given(self) -> set[str]:
-        """The keys of grants that allow calls for real."""
+    def _real_keys(self) -> set[str]:
+        """The keys of grants that allow calls without a trial."""
         return {*chain.from_iterable(each.keys for each in self.all if each.extent is None)}
 
     def covering(self, call: AskedCall) -> GrantOffer | None:
-        """The grant that allows a call: of this call itself, or of a rule for everything about it that asks.
+        """Return the grant that allows a call: of the call itself, or of a rule for each need.
 
-        A grant that was given at a trial allows a trial only, and if that changed no more than was granted.
+        A grant that was given for a trial allows trials only, and only if they change no more than
+        was granted.
         """
-        if found := _met(call, self._given):
+        if found := _met(call, self._real_keys):
             return found
         if call.trial is None:
             return None
         found = self._covering_folder(call, call.trial) or self._covering_trial(call, call.trial)
         if found and call.trial.extent:
-            self._made |= call.trial.extent.made
+            self._created |= call.trial.extent.made
         return found
 
     def _covering_folder(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
-        """The grant of a folder that holds all changes; nothing may be gone but what was shown, or made since then."""
-        gone = trial.extent.deleted - self._made if trial.extent else frozenset[str]()
+        """Return the grant of a folder with all changes of a trial.
+
+        The trial may delete only what was shown when the grant was given, or was created since.
+        """
+        gone = trial.extent.deleted - self._created if trial.extent else frozenset[str]()
         for each in self.all:
             if (
                 each.below
@@ -153,22 +168,23 @@ class SessionGrants(Struct):
 
     def _covering_trial(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
         wanted = {str(call.fingerprint), *(rule.key for rule in chain.from_iterable(call.needs))}
-        used = [
-            each
-            for each in self.all
-            if each.extent is not None and not wanted.isdisjoint(each.keys)
-        ]
-        found = _met(call, self._given.union(*(each.keys for each in used)))
-        granted = reduce(
-            or_, (each.extent for each in used if each.extent is not None), TrialExtent()
-        )
+        keys = set(self._real_keys)
+        granted = TrialExtent()
+        for each in self.all:
+            if each.extent is not None and not wanted.isdisjoint(each.keys):
+                keys |= each.keys
+                granted |= each.extent
+        found = _met(call, keys)
         if found is None or trial.extent is None or not trial.extent.lies_within(granted):
             return None
         return replace(found, trials=True)
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
-        """Grants that could be given for a call, narrowest first, each with how many calls it would have covered."""
-        given = self._given
+        """Return the grants that could be given for a call, the narrowest first.
+
+        Each says how many earlier calls it would have covered.
+        """
+        given = self._real_keys
         missing = [need for need in without_kept(call.needs) if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []
         own += [call.below] if call.below else []
@@ -178,25 +194,28 @@ class SessionGrants(Struct):
         return tuple(replace(offer, covers=self._covers(offer, call)) for offer in offers)
 
     def _covers(self, offer: GrantOffer, call: AskedCall) -> int | None:
-        """How many calls so far a grant would have covered; not known where that depends on what they changed."""
+        """Return how many earlier calls a grant would have covered.
+
+        Return None if that depends on their changes.
+        """
         if offer.below:
             return sum(_is_below(changed, offer) for _, _, changed in self._asked)
         if offer.trials or offer.lasting:
             return None
         if not offer.rules:
             return sum(fingerprint == call.fingerprint for fingerprint, _, _ in self._asked)
-        given = self._given
+        given = self._real_keys
         with_it = given | _keys(offer.rules)
         return sum(
             _all_met(needs, with_it) and not _all_met(needs, given) for _, needs, _ in self._asked
         )
 
     def note(self, call: AskedCall) -> None:
-        """Somebody is asked about a call."""
+        """Record that somebody is asked about a call."""
         self._asked.append((call.fingerprint, [_keys(need) for need in call.needs], call.below))
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
-        """Take back every grant of which this is true, by its number from 1 on."""
+        """Remove every grant for which ``gone`` returns True; it gets their numbers, from 1 on."""
         taken = [each for number, each in enumerate(self.all, 1) if gone(number, each.grant)]
         self.all = [each for each in self.all if each not in taken]
         return [each.grant for each in taken]
@@ -204,7 +223,7 @@ class SessionGrants(Struct):
     def give(
         self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest
     ) -> GrantOffer | None:
-        """Remember an offer, or identical calls where none is named; what was not offered is not remembered."""
+        """Remember an offer, or the exact call if None; return None if it was not offered."""
         offered = request.offers or ()
         otherwise = None if offer or call.trial else THIS_CALL
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), otherwise)
@@ -216,21 +235,22 @@ class SessionGrants(Struct):
             return None
         self.all.append(Given.of(chosen, call, request))
         if call.trial and call.trial.extent:
-            self._made |= call.trial.extent.made
+            self._created |= call.trial.extent.made
         return replace(chosen, covers=None)
 
 
 def _met(call: AskedCall, given: Set[str]) -> GrantOffer | None:
-    """The grant of these keys that allows a call."""
-    rules = [next((rule for rule in need if rule.key in given), None) for need in call.needs]
-    found = [rule for rule in rules if rule is not None]
-    if found and len(found) == len(rules):
+    """Return the grant with these keys that allows a call, or None."""
+    found: list[GrantRule] = []
+    for need in call.needs:
+        found += [rule for rule in need if rule.key in given][:1]
+    if found and len(found) == len(call.needs):
         return GrantOffer.of(found)
     return THIS_CALL if call.fingerprint in given else None
 
 
 def _at_trial(offers: Iterable[GrantOffer], trial: ShownTrial) -> Iterator[GrantOffer]:
-    """The offers as they hold at a trial; those that could never be used are left out."""
+    """Yield the offers as they apply to a trial, without those that could never be used."""
     offers, extent = list(offers), trial.extent
     has_rules = any(offer.rules for offer in offers)
     for offer in offers:

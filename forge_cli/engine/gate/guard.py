@@ -1,6 +1,7 @@
-"""The gate: every call of every tool from every source takes the same five steps here, and none is executed elsewhere.
+"""The gate: every call of every tool takes the same five steps, and no other code executes tools.
 
-Requested, Judged, Consented, Performed, Outcome: each is made of the one before, unless a Refusal ends the call.
+Requested, Judged, Consented, Performed, Outcome: each step makes a value of the one before. A
+Refusal ends the call.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.consent import Consent, typed_by_person
 from forge_cli.engine.gate.execution import perform_tool
 from forge_cli.engine.gate.judge import Judge
-from forge_cli.engine.gate.outcome import ended_as, outcome_of, tell_applied, tell_tool
+from forge_cli.engine.gate.outcome import ended_as, outcome_of, report_applied, report_to_tool
 from forge_cli.engine.gate.steps import (
     AnyCaller,
     CallClock,
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.protocols import RecordedCalls
 
-ASK_AGAIN = 3
+MAX_ATTEMPTS = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
 AskPerson = Callable[[str, str, JsonObject], Awaitable["JsonObject | None"]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Guard:
-    """One gate a worker: it has a call judged, gets consent for it, executes it, and gives it its one outcome."""
+    """The gate of one worker, which takes each call through its steps and records one outcome."""
 
     judge: Judge
     consent: Consent
@@ -59,21 +60,22 @@ class Guard:
     interrupt: InterruptSignal
     delegate: Delegate | None = None
     before_result: Callable[[Any], Awaitable[None]] | None = None
-    """Gets a result as it will be recorded, just before that."""
+    """Called with a result just before it is recorded."""
     sync_consent: Callable[[], Awaitable[None]] | None = None
-    """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
+    """Waits until consent is stored safely, if the record does not do so by itself."""
     repeated: RecordedCalls | None = None
-    """The record of a session that is repeated, where its calls pass the gate once more."""
+    """The recorded calls, if a session is replayed."""
     network_denials: list[Denial] = field(default_factory=list)
-    """Connections of commands that were denied since a call last took note of them; ``NetworkConsent`` adds them."""
+    """Connections of commands that were denied since the last result; ``NetworkConsent`` adds them.
+    """
     ask_person: AskPerson | None = None
-    """Puts a form to the person: who asks, what, and the schema of the answer."""
+    """Shows a form to the user: who asks, the question, and the schema of the answer."""
     person_elsewhere: bool = False
-    """Whether that person is one whom the bus does not reach, such as the user of a program that makes the call."""
+    """True if the bus does not reach the user, such as the user of a calling program."""
 
     @property
     def controller(self) -> ApprovalController:
-        """The one who puts questions to a person, with the mode of the session."""
+        """The controller that asks, with the mode of the session."""
         return self.consent.controller
 
     async def call(
@@ -84,9 +86,9 @@ class Guard:
         *,
         own_command: bool = False,
     ) -> ToolOutcome:
-        """Take a call from its start to its one outcome; Parked leaves it open.
+        """Take a call from its start to its outcome; Parked leaves it open.
 
-        An ``own_command`` was typed by the person, so that it does not ask.
+        If ``own_command`` is True, the user typed it, so it does not ask.
         """
         if not self.is_reopened(call):
             self.start(call)
@@ -102,18 +104,20 @@ class Guard:
         return await self._conclude(requested, ended, judged)
 
     async def _pass(self, requested: Requested, judged: Judged) -> ToolOutcome:
-        """Judged, Consented, Performed, Outcome; what was approved and has changed since is judged and asked again."""
+        """Take a call through the last four steps.
+
+        If what was approved has changed, judge it and ask again.
+        """
         call = judged.call
         if self.repeated and (known := self.repeated.instead(judged)):
             return self.consent.take_recorded(judged, known)
-        for _ in range(ASK_AGAIN):
+        for _ in range(MAX_ATTEMPTS):
             self._check_interrupt()
-            verdict, mode = judged.verdict, self.controller.session_mode
-            if (
-                verdict.approval is Approval.PRE_APPROVED
-                and self.judge.reopened is None
-                and mode == "ask"
-            ):
+            verdict = judged.verdict
+            mode = self.controller.session_mode
+            # The most frequent case by far needs nothing of Consent.
+            is_plain = mode == "ask" and self.judge.reopened is None
+            if is_plain and verdict.approval is Approval.PRE_APPROVED:
                 self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
                 consented = Consented(judged)
             else:
@@ -131,26 +135,30 @@ class Guard:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
                 if consented.tried:
-                    tell_applied(self.bus, consented.tried, performed.error)
+                    report_applied(self.bus, consented.tried, performed.error)
                 return outcome_of(call, performed, clock, self.bus)
             judged = await self._judge_again(judged, performed.error)
-        raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
+        raise Refusal(
+            "error", f"{call.name}: the files that it uses keep changing; try again later"
+        )
 
     def _context(self, requested: Requested, clock: CallClock, consented: Consented) -> ToolContext:
-        """Return the context of a call that is executed: it may change things, delegate, ask and call other tools."""
+        """Return the context of an executed call, which may change files, ask and call tools."""
         from forge_cli.engine.gate.contexts import ToolCalls, preview_context
 
         judged = consented.judged
+        delegation = None
+        if self.delegate:
+            delegation = partial(self._delegate_task, self.delegate, judged.call, clock)
+        questions = None
+        if self.ask_person:
+            questions = partial(self._put_question, self.ask_person, judged.call, clock)
         return dataclasses.replace(
             preview_context(self.judge, judged, self.bus, self.interrupt, changes=True),
             stamp=consented.stamp,
-            delegation=partial(self._delegate_task, self.delegate, judged.call, clock)
-            if self.delegate
-            else None,
+            delegation=delegation,
             inner=ToolCalls(requested, self),
-            questions=partial(self._put_question, self.ask_person, judged.call, clock)
-            if self.ask_person
-            else None,
+            questions=questions,
         )
 
     async def _delegate_task(
@@ -176,14 +184,14 @@ class Guard:
     async def _conclude(
         self, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
     ) -> ToolOutcome:
-        """Put the one outcome of a call on record, and tell it to its tool and to hooks."""
+        """Record the outcome of a call, and report it to its tool and to hooks."""
         denials = (*requested.denials, *self.network_denials)
         self.network_denials.clear()
         outcome = replace(ended_as(requested, ended), denials=denials)
         if self.repeated:
             outcome = self.repeated.compared(outcome)
         elif offer := self.judge.offers.get(requested.call.name):
-            tell_tool(offer.tool, outcome)
+            report_to_tool(offer.tool, outcome)
         outcome = replace(outcome, duration_ms=requested.duration_ms)
         if self.before_result:
             await self.before_result(outcome.value.wire())
@@ -194,7 +202,7 @@ class Guard:
         return outcome
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
-        """Judge a call as things are now, since what was approved no longer holds: it asks at least."""
+        """Judge a call again because what was approved has changed; it asks at least."""
         again = await self.judge.verdict(judged.call, judged.caller)
         if again.verdict.approval is Approval.BLOCKED:
             return again
@@ -208,15 +216,19 @@ class Guard:
         return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))
 
     def _check_interrupt(self) -> None:
-        """Code that never waits would not notice the end of the scope around it."""
+        """Raise Refusal after an interrupt.
+
+        Code that never awaits does not notice its scope is cancelled.
+        """
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
     async def judge_parallel(self, call: ToolCall, *, may_ask: bool = False) -> Judged | None:
-        """Return the verdict on a call of the model that may run beside others, or None if it has to run alone.
+        """Return the verdict on a call of the model that may run beside others, or None.
 
-        A call that only reads may, if it needs no consent. A tool with ``parallel`` may have effects; with ``may_ask``
-        its call may need consent, too: the questions are put one at a time.
+        A call that only reads may, if it needs no consent. A tool with ``parallel`` may have
+        effects. With ``may_ask``, its call may also need consent; the questions are put one at a
+        time.
         """
         offer = self.judge.offers.get(call.name)
         if offer is None or self.is_reopened(call) or self.repeated:
@@ -233,7 +245,10 @@ class Guard:
         return None
 
     async def park(self, call: ToolCall) -> bool:
-        """Put the request of a call on record, if it has one to make, while an earlier call waits; did it?"""
+        """Record the request of a call while an earlier call waits.
+
+        Return True if there was one to record.
+        """
         parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self.judge.decide(call, Caller.MODEL)
@@ -244,41 +259,42 @@ class Guard:
         return parked
 
     def postpone(self, call: ToolCall, sentence: str) -> ToolOutcome:
-        """A call that is not made, but may be made again, gets its result."""
+        """Give a call that is not made now, but may be made again, its result."""
         self.start(call)
         return self.finish(ToolOutcome.failed(call, "error", sentence))
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
-        """A call that will not be taken up any more still gets its result."""
+        """Give a call that will never start its result."""
         self.start(call)
         return self.cut_off(call, sentence)
 
     def refuse_redacted(self, call: ToolCall) -> ToolOutcome:
-        """A call from the log that held a secret cannot be made any more: what it held is not kept."""
-        sentence = f"{call.name} was not called; denied: its input held a secret, which the session does not keep"
+        """Deny a call from the log that contained a secret, since the secret is not in the log."""
+        why = "its input contained a secret, which the session log does not contain"
+        sentence = f"{call.name} was not called; denied: {why}"
         if self.judge.reopened:
             self.judge.reopened.take_pending(call)
         return self.finish(ToolOutcome.failed(call, "denied", sentence, by="rule"))
 
     def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED_CALL) -> ToolOutcome:
-        """A call that was taken up and never ended gets its result."""
+        """Give a call that started and never ended its result."""
         return self.finish(ToolOutcome.failed(call, "interrupted", sentence))
 
     def is_reopened(self, call: ToolCall) -> bool:
-        """Was it taken up before the session was resumed?"""
+        """Return True if the call started before the session was resumed."""
         return self.judge.reopened is not None and self.judge.reopened.knows(call)
 
     def schema_of(self, name: str) -> JsonObject | None:
-        """Return the schema of a tool's input, if there is such a tool."""
+        """Return the input schema of a tool, or None if there is no such tool."""
         offer = self.judge.offers.get(name)
         return offer.tool.schema.json_schema if offer else None
 
     def start(self, call: ToolCall) -> None:
-        """Put the start of a call on record."""
+        """Record the start of a call."""
         self.bus.emit(ToolStarted(call.id, call.name, call.args, call.parent))
 
     def finish(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Put the one outcome of a call on record."""
+        """Record the outcome of a call."""
         call, offer = outcome.call, self.judge.offers.get(outcome.call.name)
         self.bus.emit(
             ToolResult(

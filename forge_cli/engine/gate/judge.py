@@ -1,4 +1,4 @@
-"""Judged, the second step of a call: the tool, its zones, the worker, parents and hooks meet here in one verdict."""
+"""Judged, the second step of a call: one verdict of tool, zones, worker, parents and hooks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.zones.zones import Isolation
 
 READ_ONLY_RULE = "--read-only"
-LONGEST_NAME = 100
-"""Characters of a name that are compared with those of tools."""
+MAX_COMPARED = 100
+"""The most characters of an unknown name that are compared with those of tools."""
 
 
 class JudgedWorker(Struct, frozen=True):
-    """The worker whose calls are judged, and what consent to them is bound to."""
+    """The worker whose calls are judged, and everything that consent to them is bound to."""
 
     name: str
     workspace: Path
@@ -49,55 +49,58 @@ class JudgedWorker(Struct, frozen=True):
     setting: str = ""
     """The worker's file, its zones and its isolation."""
     policy_files: Mapping[str, str] = field(default_factory=dict)
-    """The files that rules may be written to, of the ``user`` and of the ``worker``."""
+    """The files to which rules can be written, by ``user`` and ``worker``."""
 
     @property
     def bound_to(self) -> str:
-        """Return the text that every fingerprint of its calls covers."""
+        """The text that every fingerprint of a call covers."""
         return f"{self.name} {self.setting}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judge:
-    """Judges the calls of one worker. ``offers`` is what exists right now, by name."""
+    """The judge of the calls of one worker; ``offers`` are its present tools by name."""
 
     worker: JudgedWorker
     offers: Mapping[str, Offer]
     open_sandbox: Callable[[], Sandbox]
-    """Return the sandbox around the zones, always the same one; it is opened when a path is first used."""
+    """Returns the sandbox of the zones, which opens when a path is first used."""
     parent: Judge | None = None
-    """That of the parent worker: what is blocked there is blocked here."""
+    """The judge of the parent worker; a call that it blocks is blocked here."""
     read_only: bool = False
-    """Whether every tool is blocked that does more than read, as far as anybody has declared."""
+    """True if every tool that is not declared as read-only is blocked."""
     hooks: WorkerHooks | None = None
-    """Those of the person, where there are any."""
+    """The hooks of the user, if there are any."""
     reopened: ResumedCalls | None = None
-    """The calls before it that a resumed session knows."""
+    """The earlier calls of a resumed session."""
 
     @property
     def sandbox(self) -> Sandbox:
         return self.open_sandbox()
 
     async def decide(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """The verdict that counts: with what the hooks of the person say, each of which is run once for a call."""
+        """Return the final verdict, with that of the hooks, which run once for each call."""
         judged = await self.verdict(call, caller)
         if self.hooks is None or judged.verdict.approval is Approval.BLOCKED:
             return judged
         return await self.hooks.before(judged)
 
     async def verdict(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """The verdict before hooks, with what parents block; a call that may have run before asks at least."""
+        """Return the verdict before hooks, with what parents block.
+
+        A call that may have run asks at least.
+        """
         judged = await self.judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
             blocked = await blocked_above(self.parent, judged, self.sandbox)
             judged = replace(judged, verdict=blocked) if blocked else judged
         if judged.verdict.approval is Approval.PRE_APPROVED and self.may_have_run(judged):
-            reason = f"{call.name} was cut off with these arguments: it may have run"
+            reason = f"{call.name} was interrupted with these arguments and may have run"
             return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
         return judged
 
     def may_have_run(self, judged: Judged) -> bool:
-        """Could an earlier call like this one have had its effect, although the session was cut off then?"""
+        """Return True if an identical call may already have run."""
         return (
             self.reopened is not None
             and not judged.tool.read_only
@@ -105,16 +108,23 @@ class Judge:
         )
 
     async def judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say?"""
+        """Return the verdict of this worker alone: on the tool, the caller, the args and the paths.
+
+        Raise Refusal if the call cannot run at all.
+        """
         offer = self._offer(call, caller)
-        args, bound_to = _valid(offer.tool, call), self.worker.bound_to
+        args = _valid(offer.tool, call)
+        bound_to = self.worker.bound_to
         if self.read_only and not offer.tool.fits_read_only:
             return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller, bound_to)
-        judged = Judged(
-            call, offer, args, await self._places(offer.tool, args), SILENT, caller, bound_to
-        )
-        changed_first = sorted(judged.places, key=lambda path: not path.use.access.changes)
-        said, own, target = [path.verdict for path in changed_first], None, None
+        places = await self._places(offer.tool, args)
+        judged = Judged(call, offer, args, places, SILENT, caller, bound_to)
+        # A question about a change is more important to read than one about a look.
+        changed_first = sorted(places, key=lambda path: not path.use.access.changes)
+        said = [path.verdict for path in changed_first]
+        own: Verdict | None = None
+        target: tuple[str, JsonObject] | None = None
+        # Code of a tool is not run for a call that is blocked anyway.
         if all(verdict.approval is not Approval.BLOCKED for verdict in said):
             try:
                 own = await self._own_verdict(judged)
@@ -144,7 +154,7 @@ class Judge:
             callable_ones = [
                 name for name, each in self.offers.items() if caller.may_call(each.tool)
             ]
-            near = nearest_tool(call.name[:LONGEST_NAME].lower(), callable_ones)
+            near = nearest_tool(call.name[:MAX_COMPARED].lower(), callable_ones)
             meant = f"did you mean '{near}'? " if near else ""
             known = ", ".join(sorted(self.offers)) or "none"
             raise Refusal(
@@ -157,16 +167,17 @@ class Judge:
         return offer
 
     async def _places(self, tool: Tool, args: Args) -> tuple[JudgedPath, ...]:
-        """The places of the declared paths, each with what its zone says; one that cannot be used refuses the call."""
+        """Return the places of the declared paths with the verdict of their zones.
+
+        Raise Refusal if a path cannot be used.
+        """
         if not tool.has_paths:
             return ()
         try:
-            asked = f"the tool {tool.name}"
-            uses = (
-                await ask(asked, tool.paths, args, code=tool.touches)
-                if tool.touches
-                else tool.paths(args)
-            )
+            if tool.touches:
+                uses = await ask(f"the tool {tool.name}", tool.paths, args, code=tool.touches)
+            else:
+                uses = tool.paths(args)
             return tuple([self.sandbox.judge_use(use) for use in dict.fromkeys(uses)])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
@@ -176,7 +187,10 @@ class Judge:
             ) from None
 
     async def _own_verdict(self, judged: Judged) -> Verdict | None:
-        """The tool's own verdict. A ToolError refuses the call; any other failure, or nonsense, means ask."""
+        """Return the tool's own verdict; raise ToolError if the tool refuses the call.
+
+        If its check fails in another way, or returns nonsense, the call asks.
+        """
         tool, said = judged.tool, cast(Any, judged.tool.needs_approval)
         if isinstance(said, RulesOnly):
             said = said.judge(judged.args)
@@ -205,13 +219,11 @@ class Judge:
 
 
 def _beyond_reading(tool: Tool) -> Verdict:
-    """The verdict of a read-only session on a tool that is not for it."""
-    more = ", ".join(sorted(effect.value for effect in (tool.effects or frozenset()) - READ_ONLY))
-    why = (
-        "its effects are not declared"
-        if tool.effects is None
-        else f"it is declared to do more: {more}"
-    )
+    """Return the verdict of a read-only session on a tool with other effects."""
+    why = "its effects are not declared"
+    if tool.effects is not None:
+        more = ", ".join(sorted(effect.value for effect in tool.effects - READ_ONLY))
+        why = f"it is declared to do more: {more}"
     return Verdict(
         Approval.BLOCKED, f"this session is read-only, and {why}", rule=READ_ONLY_RULE, by="mode"
     )
@@ -237,14 +249,17 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
 
 
 def _refusal(call: ToolCall, error: ToolError) -> Refusal:
-    """The end of a call that its tool refuses before it is made."""
+    """Return the refusal of a call by its tool before it is executed."""
     if isinstance(error, InvalidInput):
         return Refusal("invalid", f"invalid input for {call.name}: {error}")
     return Refusal("error", str(error))
 
 
 def target_call(judged: Judged) -> tuple[str, JsonObject]:
-    """The call that a call of a proxy tool stands for; a tool that cannot say it lets no call through."""
+    """Return the call that a call of a proxy tool stands for.
+
+    Raise ToolError if the tool cannot name it.
+    """
     tool = judged.call.name
     try:
         name, given = consult(
@@ -258,14 +273,8 @@ def target_call(judged: Judged) -> tuple[str, JsonObject]:
 
 
 async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObject) -> Judged:
-    """A call that stands for another, judged as that one, too; the stricter verdict counts."""
-    toolset = judged.offer.toolset
-    siblings = (
-        offer
-        for offer in judge.offers.values()
-        if offer.toolset == toolset and offer.original == name
-    )
-    offer = next(siblings, None)
+    """Judge the target of a proxy call as well; the stricter verdict counts."""
+    offer = _offer_of(judge, judged.offer.toolset, name)
     if offer is None:
         raise Refusal("error", f"{judged.call.name}: there is no tool '{visible(name)}'")
     target = await judge.verdict(ToolCall(judged.call.id, offer.tool.name, given), judged.caller)
@@ -275,7 +284,7 @@ async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObjec
 
 
 async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict | None:
-    """The verdict of a worker, or one of its parents, on a child's call, if it blocks."""
+    """Return the verdict of a worker, or of its parents, on a child's call if it blocks."""
     offer = same_tool(judge, judged.offer)
     verdict = None if offer is None else await _verdict_of_parent(judge, offer, judged, child)
     if verdict is None or verdict.approval is not Approval.BLOCKED:
@@ -286,7 +295,10 @@ async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict
 async def _verdict_of_parent(
     judge: Judge, offer: Offer, judged: Judged, child: Sandbox
 ) -> Verdict | None:
-    """The verdict if the call were one of this worker's; where it could not be, what holds for every call."""
+    """Return the verdict on the call as if this worker made it.
+
+    If this worker could not make it, return the verdict that holds for every call of the tool.
+    """
     from forge_cli.sandbox.files.caps import seen_from
 
     paths = {
@@ -299,13 +311,17 @@ async def _verdict_of_parent(
 
 
 def same_tool(judge: Judge, other: Offer) -> Offer | None:
-    """The tool of another worker as this one has it, if it does."""
-    names = other.toolset, other.original
-    return next(
-        (offer for offer in judge.offers.values() if (offer.toolset, offer.original) == names), None
-    )
+    """Return this worker's offer of a tool of another worker, or None."""
+    return _offer_of(judge, other.toolset, other.original)
+
+
+def _offer_of(judge: Judge, toolset: str, original: str) -> Offer | None:
+    for offer in judge.offers.values():
+        if (offer.toolset, offer.original) == (toolset, original):
+            return offer
+    return None
 
 
 def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:
-    """A verdict of a worker on a call of its child."""
+    """Return the verdict of a parent worker for a call of its child."""
     return replace(verdict, reason=f"the parent worker '{worker}' blocks it: {verdict.reason}")

@@ -1,4 +1,4 @@
-"""Consent to connections of commands: what no rule of ``sandbox.network`` covers asks at the gate, as calls do."""
+"""Consent to connections of commands that no rule of ``sandbox.network`` covers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.judge import JudgedWorker
 
 NETWORK = "network"
-"""The name that such a request has in place of a tool's."""
+"""The name of such a request, in place of a tool's."""
 RULE = "sandbox.network"
 UNCOVERED = f"no rule of {RULE} covers it"
-UNANSWERED = "the command ended, or was interrupted, before anybody answered"
+UNANSWERED = "the command ended before anybody answered"
 
 
 class NetworkConsent:
-    """Asks for the connections of one worker's commands, and puts every connection on record."""
+    """Asks about the connections of one worker's commands, and records every connection."""
 
     def __init__(
         self,
@@ -46,7 +46,11 @@ class NetworkConsent:
         where: Mark | None,
         denials: list[Denial],
     ) -> None:
-        """``where`` is the place in the worker's file that names the network; what is denied goes to ``denials``."""
+        """Make the consent of a worker.
+
+        ``where`` is the place in the worker's file that lists allowed hosts. Denied connections are
+        added to ``denials``.
+        """
         self._worker = worker
         self._where = where
         self._controller = controller
@@ -54,7 +58,10 @@ class NetworkConsent:
         self._denials = denials
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
-        """Whether a command may go where no rule lets it; a running command cannot wait on disk for the answer."""
+        """Return the decision on a connection that no rule allows.
+
+        The request cannot be parked, because the command is running.
+        """
         rule = self._rule(wanted)
         decision = self._controller.settled(AskedCall(rule.key, [[rule]]))
         if decision is None:
@@ -81,7 +88,7 @@ class NetworkConsent:
         self._controller.bus.emit(event)
 
     def _rule(self, wanted: Destination) -> GrantRule:
-        """The rule of a grant: host and port, whichever command wants them."""
+        """Return the rule for a grant of this host and port to any command."""
         key = fingerprint(
             worker=self._worker.bound_to,
             source=NETWORK,
@@ -94,14 +101,14 @@ class NetworkConsent:
         )
 
     def _request(self, wanted: Destination, rule: GrantRule) -> ApprovalRequest:
+        worker = " > ".join(self._controller.bus.path or (self._worker.name,))
         return ApprovalRequest(
             request_id=new_id("approval"),
-            tool_call_id=new_id(
-                NETWORK
-            ),  # one of its own: the call that runs the command has its verdict already
+            # An ID of its own: the call that runs the command has its decision already.
+            tool_call_id=new_id(NETWORK),
             tool_name=NETWORK,
             args={"host": wanted.host, "port": wanted.port, "command": wanted.command},
-            description=f"{' > '.join(self._controller.bus.path or (self._worker.name,))} wants to reach {wanted}",
+            description=f"{worker} wants to reach {wanted}",
             reason=UNCOVERED,
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule=RULE,

@@ -1,4 +1,4 @@
-"""A tool as a worker offers it, and how much of a model's window its definition takes."""
+"""Tools as a worker offers them, and the number of tokens that their definitions take."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ from forge_cli.engine.gate.policy import Policy
 from forge_cli.schema.tool import Tool
 
 BYTES_A_TOKEN = 3
-"""A guess on the safe side; it counts only until the provider has counted."""
+"""A low estimate, used only until the provider has counted."""
 
 FIND_TOOLS = "find_tools"
-"""The tool of forge that loads the definitions of others, and the toolset that has it alone."""
+"""The tool that loads the definitions of other tools, and the name of its toolset."""
 SERVERS = "mcp"
-"""The toolset that holds the tools of all MCP servers."""
+"""The toolset with the tools of all MCP servers."""
 BUILT_IN = Source("builtin", "forge")
 Group = tuple[str, str]
-"""A toolset, and a kind of source or, among MCP servers, the server."""
+"""A toolset, and a kind of source or the name of an MCP server."""
 
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def size_of(text: str) -> int:
-    """In bytes, which say more about tokens than characters do."""
+    """Return the size in bytes, a better measure of tokens than the number of characters."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def text_tokens(text: str) -> int:
-    """The tokens of the window that a text takes, as a guess."""
+    """Return the estimated number of tokens of a text."""
     return size_of(text) // BYTES_A_TOKEN
 
 
 def text_for_model(tool: Tool) -> str:
-    """The description of a tool, and below it the feedback of people, which only the model of the worker reads."""
+    """Return the description of a tool with people's feedback, for the worker's model."""
     feedback = getattr(tool, "feedback", "")
     return f"{tool.description}\n\n{feedback}" if feedback else tool.description
 
 
 def definition_tokens(tool: Tool) -> int:
-    """The tokens of the window that the definition of a tool takes, as a guess."""
+    """Return the estimated number of tokens of the definition of a tool."""
     return text_tokens(f"{tool.name}{text_for_model(tool)}{_json_text(tool.schema.json_schema)}")
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """A tool as one worker offers it: under its name here, with the worker's policy for it."""
+    """A tool of one worker, under its name there and with the worker's policy."""
 
     tool: Tool
     toolset: str
     policy: Policy
     original: str = ""
-    """The tool's name before ``prefix:``."""
+    """The name of the tool before ``prefix:``."""
 
     @cached_property
     def tokens(self) -> int:
-        """The tokens of the window that the definition of its tool takes."""
+        """The estimated number of tokens of its definition."""
         return definition_tokens(self.tool)
 
     @property
     def group(self) -> Group:
-        """The tools that are deferred together: those of a toolset from one kind of source, or of one server."""
+        """The tools that are deferred together: of a toolset and kind of source, or a server."""
         source = self.tool.source or BUILT_IN
         return self.toolset, source.origin if self.toolset == SERVERS else source.kind

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 def outcome_of(
     call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus
 ) -> ToolOutcome:
-    """The outcome of a call that was performed; Parked leaves it open."""
+    """Return the outcome of an executed call; raise Parked if the call stays open."""
     if performed.late:
         sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
-        return _with_value(ToolOutcome.failed(call, "timeout", sentence), clock.kept)
+        return _with_value(ToolOutcome.failed(call, "timeout", sentence), clock.partial_value)
     match error := performed.error:
         case None:
             return _success(call, performed.value, bus)
@@ -46,36 +46,38 @@ def outcome_of(
                 return _with_value(
                     ToolOutcome.failed(call, status, sentence, by="tool"), error.value
                 )
-    from forge_cli.engine.gate.debugging import place_of, tell_traceback
+    from forge_cli.engine.gate.debugging import place_of, report_traceback
 
-    trace, place = tell_traceback(error), place_of(error)
-    sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
+    trace = report_traceback(error)
+    place = place_of(error)
+    sentence = f"{error_text(error)} ({place})" if place else error_text(error)
     return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
 
 def ended_as(requested: Requested, ended: ToolOutcome | Refusal | None) -> ToolOutcome:
-    """The outcome of a call that was performed, refused or cut short, with what its tool still gave back by then."""
-    outcome, call = ended or Refusal("interrupted", INTERRUPTED_CALL), requested.call
+    """Return the outcome of a call, however it ended, with any partial value of its tool."""
+    outcome = ended or Refusal("interrupted", INTERRUPTED_CALL)
+    call = requested.call
     if isinstance(outcome, Refusal):
         outcome = ToolOutcome.failed(
             call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule
         )
     if outcome.status == "interrupted":
-        outcome = _with_value(outcome, requested.clock and requested.clock.kept)
+        outcome = _with_value(outcome, requested.clock and requested.clock.partial_value)
     return outcome
 
 
-def tell_tool(tool: Tool, outcome: ToolOutcome) -> None:
-    """Tell a tool that wants to know it how its call ended."""
+def report_to_tool(tool: Tool, outcome: ToolOutcome) -> None:
+    """Report the outcome of a call to its tool, if the tool wants it."""
     if tool.on_outcome:
         try:
             consult(
                 f"{TOOL}{outcome.call.name}", tool.on_outcome, outcome.call.args, outcome.status
             )
         except Exception as error:  # third-party code, and nothing depends on it
-            from forge_cli.engine.gate.debugging import tell_traceback
+            from forge_cli.engine.gate.debugging import report_traceback
 
-            tell_traceback(error)
+            report_traceback(error)
 
 
 def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
@@ -84,34 +86,29 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
 
     try:
         value = bounded(as_result(returned))
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # third-party code: what a tool returns may not be what it seems
+    except (Exception, SystemExit) as error:  # third-party code: properties of its own classes
         return ToolOutcome.failed(call, "error", error_text(error))
     if is_misfit(returned, value):
-        warn(
-            "its result names a well-known kind without having what that kind needs, so it is taken as JSON"
-        )
+        warn("its result names a well-known kind but lacks fields of it, so it is treated as JSON")
     if is_inspecting():
         from forge_cli.engine.gate.debugging import find_unwritable
 
         part = find_unwritable(returned)
         if part:
-            warn(f"its result has {part} in it, which JSON cannot carry")
+            warn(f"its result has {part} in it, which JSON cannot represent")
     return ToolOutcome(call, "success", value)
 
 
 def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
-    """The outcome of a call that failed or was stopped, with what its tool still gave back."""
+    """Return a failed outcome with the value that its tool still returned."""
     with suppress(Exception):  # third-party code: a value may not be what it seems
         if value is not None:
             return replace(outcome, value=bounded(as_result(value)))
     return outcome
 
 
-def tell_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:
-    """Record that the zones have what a trial changed; a command that failed gives a value, too."""
+def report_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:
+    """Record that the changes of a trial are applied; a failed command has a value, too."""
     if tried.changed and (
         error is None or (isinstance(error, ToolError) and error.value is not None)
     ):

@@ -1,4 +1,4 @@
-"""The outlook of a call, as data for people and programs."""
+"""The outlook of a call: its verdict before anybody asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VerdictAnswer = dict[str, Any]
 
 
 class Outlook(Struct, frozen=True):
-    """The outlook of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
+    """The verdict on a call, the grants that a prompt would offer, and the rules that matched."""
 
     answer: VerdictAnswer
     offers: tuple[GrantOffer, ...] = ()
@@ -24,5 +24,6 @@ class Outlook(Struct, frozen=True):
 
 
 def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> VerdictAnswer:
+    """Return an answer with every field that programs rely on."""
     empty = {"rule": None, "where": None, "by": None, "risk": None}
     return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}

@@ -1,4 +1,4 @@
-"""Policy: what the worker says of one tool, combined with what the tool itself and the zones say; pure."""
+"""Policies: the worker's rules for one tool, combined with verdicts of tool and zones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from forge_cli.schema.tool import Tool
     from forge_cli.schema.toolset import ApprovalConfig
 
-BY_ZONE, BY_RULE = "by zone", "by rule"
-"""The sources of a verdict on a call whose args decide: the zones of its paths, or rules and checks of its toolset."""
+BY_ZONE = "by zone"
+"""The approval of a tool that depends on the zones of the paths in a call."""
+BY_RULE = "by rule"
+"""The approval of a tool that depends on rules and checks of its toolset."""
 UNBOUND = "it is not bound to zones"
 SILENT = Verdict(
     Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule"
@@ -28,20 +30,20 @@ SILENT = Verdict(
 
 
 class Policy(Struct, frozen=True):
-    """The worker's side of the verdict for one tool."""
+    """The worker's rules for one tool."""
 
     named: Verdict | None = None
     default: Verdict | None = None
     loosened: GrantRule | None = None
-    """The rule by which the worker could pre-approve the tool, were the tool silent."""
+    """The rule that would pre-approve the tool if the tool has no verdict of its own."""
     caution: str | None = None
-    """A text that every reason says as well."""
+    """A sentence that is added to every reason."""
 
     @classmethod
     def of(
         cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None
     ) -> Policy:
-        """Read ``approval: {default, tools}`` of a toolset for one of its tools (its name before ``prefix:``)."""
+        """Return the policy for one tool, by its name before ``prefix:``."""
         section = f"toolsets.{toolset}.approval"
         return cls(
             _rule(config.tools.get(tool), config.where("tools", tool), f"{section}.tools.{tool}"),
@@ -55,16 +57,20 @@ class Policy(Struct, frozen=True):
         )
 
     def replacing(self, toolset: str) -> Policy:
-        """The same for a tool that takes the place of one of another toolset: no default approves it."""
+        """Return the policy for a tool that replaces another toolset's: no default approves it."""
         if self.default is None or self.default.approval is not Approval.PRE_APPROVED:
             return self
-        reason = f"it replaces the tool of that name of '{toolset}', so it asks unless approval.tools names it"
+        reason = (
+            f"it replaces the tool of that name of '{toolset}',"
+            " so it asks unless approval.tools names it"
+        )
         return replace(self, default=Verdict(Approval.ASK, reason, by="rule"))
 
     def combine(self, own: Verdict | None, paths: Sequence[Verdict] = ()) -> Verdict:
-        """The strictest of what tool and worker say of the call, and of what zones say of its paths.
+        """Return the strictest verdict of tool, worker and the zones of the paths.
 
-        A tool that speaks is believed unless the worker names it more strictly; a silent one gets the worker's.
+        The tool's own verdict counts unless the worker names the tool more strictly. Without one,
+        the worker decides.
         """
         if own is None:
             verdict = self.named or self._unnamed
@@ -86,13 +92,16 @@ class Policy(Struct, frozen=True):
 
     @property
     def _unnamed(self) -> Verdict:
-        """On a silent tool that the worker does not name."""
+        """The verdict on a tool without one of its own that the worker does not name."""
         verdict = self.default or SILENT
         asks = verdict.approval is Approval.ASK
         return replace(verdict, grants=((self.loosened,),) if self.loosened and asks else ())
 
     def _grants(self, verdict: Verdict, paths: Sequence[Verdict]) -> Needs:
-        """The needs of a call, if everything about it that asks could be allowed: what the worker says stays."""
+        """Return the needs of a call, if all of them can be granted.
+
+        An explicit ``ask`` of the worker cannot be granted.
+        """
         asking = [each for each in (verdict, *paths) if each.approval is Approval.ASK]
         explicit = self.named is not None and self.named.approval is Approval.ASK
         if explicit or not all(each.grants for each in asking):
@@ -100,7 +109,7 @@ class Policy(Struct, frozen=True):
         return tuple(chain.from_iterable(each.grants for each in asking))
 
     def fixed(self, tool: Tool) -> Verdict | None:
-        """The verdict on every call of a tool, independent of its arguments; None where they decide."""
+        """Return the verdict for every call of a tool, or None if it depends on the args."""
         own = tool.needs_approval
         if isinstance(own, RulesOnly) and not own.has_rules:
             own = None
@@ -110,17 +119,17 @@ class Policy(Struct, frozen=True):
         return self.combine(None if own is None else as_verdict(own))
 
     def approval_word(self, tool: Tool) -> str:
-        """The approval of every call of a tool; where there is none, what decides: ``by zone`` or ``by rule``."""
+        """Return the approval of every call of a tool, or ``by zone`` or ``by rule``."""
         if verdict := self.fixed(tool):
             return verdict.approval.value
         own = tool.needs_approval
-        has_rules = tool.stands_for is not None or (
-            callable(own) and not isinstance(own, RefusesOnly)
-        )
-        return BY_ZONE if tool.changes_paths or not has_rules else BY_RULE
+        has_rules = callable(own) and not isinstance(own, RefusesOnly)
+        if tool.changes_paths or not (has_rules or tool.stands_for):
+            return BY_ZONE
+        return BY_RULE
 
     def loosens(self, tool: Tool) -> bool:
-        """Does the worker name a tool more loosely than the tool's own fixed verdict, which has no effect?"""
+        """Return True if the worker is looser than the tool's own verdict, which has no effect."""
         own = tool.needs_approval
         if self.named is None or own is None or callable(own):
             return False
@@ -128,7 +137,10 @@ class Policy(Struct, frozen=True):
         return verdict.by != "memory" and verdict.approval.stricter_than(self.named.approval)
 
     def idle(self, tool: Tool) -> bool:
-        """Does the worker pre-approve a tool whose verdict depends on its arguments, which never changes anything?"""
+        """Return True if the worker pre-approves a tool that decides by its args.
+
+        Such a setting has no effect.
+        """
         if self.named is None or self.named.approval is not Approval.PRE_APPROVED:
             return False
         if isinstance(tool.needs_approval, RulesOnly):
@@ -137,7 +149,7 @@ class Policy(Struct, frozen=True):
 
 
 def as_verdict(said: Any) -> Verdict:
-    """The verdict from what a tool says of a call; nonsense asks."""
+    """Return the verdict for a tool's answer; nonsense means ask."""
     match said:
         case Verdict():
             return said
@@ -153,19 +165,15 @@ def as_verdict(said: Any) -> Verdict:
             given = reprlib.repr(said)
             return Verdict(
                 Approval.ASK,
-                f"the tool's own check gave {given}, which is not an approval, so it asks",
+                f"the tool's own check returned {given}, which is not an approval, so it asks",
             )
 
 
 def _join(verdict: Verdict, path: Verdict) -> Verdict:
-    """The verdict on a path, which is at least as strict; with the other reason where both say the same."""
+    """Return the verdict on a path, which is at least as strict, with both reasons if equal."""
     same = path.approval is verdict.approval is not Approval.PRE_APPROVED
-    if (
-        not same
-        and not verdict.details
-        and verdict.parts == path.parts
-        and verdict.basis is path.basis
-    ):
+    adds_nothing = verdict.parts == path.parts and verdict.basis is path.basis
+    if adds_nothing and not same and not verdict.details:
         return path
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason
     details = (*verdict.details, *path.details)

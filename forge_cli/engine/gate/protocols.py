@@ -1,4 +1,4 @@
-"""The parts of a session that the gate of a worker asks, and that are built above it."""
+"""Protocols of the parts of a session that the gate calls and that are built above it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Given = TypeVar("Given")
 
 
 class WorkerHooks(Protocol):
-    """The hooks of the person on the calls of a worker, which may make a verdict stricter."""
+    """The user's hooks on the calls of a worker, which can make a verdict stricter."""
 
     async def before(self, judged: Judged) -> Judged:
         """Return the call with a verdict that is at least as strict."""
@@ -35,11 +35,14 @@ class WorkerHooks(Protocol):
         *,
         form: bool,
     ) -> Given | ApprovalDecision:
-        """Return what ``ask`` gives, or the decision of a hook that denies it; ``names`` are what a hook may match."""
+        """Return the answer of ``ask``, or the decision of a hook that denies it.
+
+        Hooks match any of ``names``.
+        """
         ...
 
     async def session_starts(self) -> None:
-        """Report the begin of a session, which a hook may refuse."""
+        """Report the start of a session, which a hook may refuse."""
         ...
 
     async def session_ends(self) -> None:
@@ -47,21 +50,21 @@ class WorkerHooks(Protocol):
         ...
 
     def facts(self) -> list[JsonObject]:
-        """Describe every hook that holds here."""
+        """Describe every active hook."""
         ...
 
     def facts_before(self, judged: Judged) -> list[JsonObject]:
-        """Describe the hooks that a call would be put to."""
+        """Describe the hooks that a call would pass."""
         ...
 
 
 class RecordedCalls(Protocol):
-    """The record of a session that is repeated: the results of its calls stand for calls."""
+    """The calls of a recorded session that is replayed."""
 
     def instead(self, judged: Judged) -> ToolOutcome | None:
-        """Return the result to give instead of making a call; None makes it."""
+        """Return the recorded outcome if it replaces the call, or None to make the call."""
         ...
 
     def compared(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the outcome with the recorded result, if the call came to the same."""
+        """Return the outcome, or the recorded one if the results are the same."""
         ...

@@ -1,4 +1,4 @@
-"""The request that a person sees for a call: its preview, the rules that would allow it, and everything about it."""
+"""Requests for calls: the preview, the rules that would allow the call, and all other details."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 
 class Asking(Struct):
-    """A call on its way to an answer, with what was made for that so far."""
+    """A call on its way to an answer, with everything that was made for it so far."""
 
     requested: Requested
     judged: Judged
     pending: Pending | None = None
-    """Its request, if an earlier process put one on record."""
+    """The request, if an earlier process recorded one."""
     preview: Preview | None = None
     request: ApprovalRequest | None = None
     request_id: str | None = None
-    """The request that the decision belongs to, once there is one."""
+    """The ID of the request that the decision belongs to, once there is one."""
 
 
 class Requests:
@@ -61,15 +61,18 @@ class Requests:
         self._interrupt = interrupt
 
     def needs(self, judged: Judged) -> Needs:
-        """Return the rules that would allow a call; none for one that may have had its effect already."""
+        """Return the rules that would allow a call; none if it may have run already."""
         return () if self._judge.may_have_run(judged) else judged.verdict.grants
 
     def asked(self, judged: Judged) -> AskedCall:
-        """Return what is known of a call before it is tried."""
+        """Return the facts of a call before it is tried."""
         return AskedCall(judged.fingerprint, self.needs(judged))
 
     def asked_after(self, judged: Judged, preview: Preview | None) -> AskedCall:
-        """Return what is known of a call after its preview: one that has to be asked each time has no fingerprint."""
+        """Return the facts of a call after its preview.
+
+        A call that has to ask each time has no fingerprint.
+        """
         key = None if self._is_once(judged, preview) else judged.fingerprint
         return AskedCall(key, self.needs(judged), ShownTrial.of(preview))
 
@@ -79,7 +82,6 @@ class Requests:
     def request(
         self, judged: Judged, preview: Preview | None, request_id: str | None = None
     ) -> ApprovalRequest:
-        """Return the request for a call."""
         tool, verdict = judged.tool, judged.verdict
         asked = self.asked_after(judged, preview)
         offers = self._controller.offers(asked)
@@ -118,7 +120,7 @@ class Requests:
         return self._judge.worker.policy_files
 
     def _subject(self, judged: Judged) -> str:
-        """Return the beginning of the sentence: who wants to make the call."""
+        """Return the beginning of the sentence that names the caller."""
         workers = " > ".join(self._controller.bus.path or (self._judge.worker.name,))
         caller = judged.caller
         if caller is Caller.PERSON:
@@ -130,7 +132,10 @@ class Requests:
         return f"{workers} wants to"
 
     async def preview(self, judged: Judged) -> Preview | None:
-        """Preview a call; a preview that fails is shown as failed, never means yes, and holds for one call only."""
+        """Preview a call.
+
+        A failed preview is shown as such, and its approval covers this call only.
+        """
         if judged.tool.preview is None:
             return None
         try:
@@ -142,18 +147,18 @@ class Requests:
             preview: Preview = await perform_within(
                 seconds, f"the preview of {judged.tool.name}", shown
             )
-            kept = _bounded_preview(preview)
+            bounded_preview = _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code
             return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
         if judged.verdict.unruled and not self._judge.may_have_run(judged):
-            return kept
-        return dataclasses.replace(kept, changed=None)  # its folder cannot be granted
+            return bounded_preview
+        return dataclasses.replace(bounded_preview, changed=None)  # its folder cannot be granted
 
 
 def _bounded_preview(preview: Preview) -> Preview:
-    """Return a preview small enough to keep; one that was cut does not show any arg whole."""
+    """Return a preview small enough to record; one that was cut shows no arg completely."""
     if preview.value is None:
         return preview
     whole = as_result(preview.value)
@@ -162,7 +167,7 @@ def _bounded_preview(preview: Preview) -> Preview:
 
 
 def _default_args(tool: Tool, args: Args) -> Iterator[str]:
-    """Yield the args that have the default of their schema, which is null if it names none."""
+    """Yield the args that equal the default of their schema, or null without one."""
     properties = tool.schema.json_schema.get("properties", {})
     for name, value in args.items():
         known = properties.get(name)
@@ -171,7 +176,7 @@ def _default_args(tool: Tool, args: Args) -> Iterator[str]:
 
 
 def _is_same(value: object, default: object) -> bool:
-    """Return True if they are equal as JSON, in which true is not 1."""
+    """Return True if two values are equal as JSON, where true is not 1."""
     return json.dumps(jsonable(value), sort_keys=True) == json.dumps(
         jsonable(default), sort_keys=True
     )

@@ -1,4 +1,4 @@
-"""The calls that a resumed session was left with, each of which is settled once."""
+"""The open calls of a resumed session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ResumedCalls:
-    """The calls that a session was left with; each of them is settled once, by one of the ``take`` methods."""
+    """The open calls of a resumed session; each is settled once, by one of the ``take`` methods."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class ResumedCalls:
         redact: Callable[[Any], Any] = lambda value: value,
         parent: ResumedCalls | None = None,
     ) -> None:
-        """Those that may have run are the same for all workers of a session: ``parent`` has them."""
+        """Make the calls of a worker, which share those that may have run with ``parent``."""
         self._pending = dict(past.pending) if past else {}
         self._approved = set(past.consented) if past else set()
         self._cut_off: set[str] = set()
@@ -32,34 +32,34 @@ class ResumedCalls:
         self._redact = redact
 
     def knows(self, call: ToolCall) -> bool:
-        """Was it taken up before?"""
+        """Return True if the call started before the session was resumed."""
         return call.id in self._pending or call.id in self._approved
 
     def was_refused(self, call: ToolCall) -> bool:
-        """Did somebody say no in the meantime? Then no policy makes it a yes."""
+        """Return True if somebody has denied the call since; no policy turns that into a yes."""
         pending = self._pending.get(call.id)
         return pending is not None and pending.answer is not None and not pending.answer.approved
 
     def may_have_run(self, call: ToolCall) -> bool:
-        """Was a call with these arguments cut off while it ran?"""
+        """Return True if a call with these args was interrupted while it ran."""
         return bool(self._cut_off) and self._identity(call) in self._cut_off
 
     def take_pending(self, call: ToolCall) -> Pending | None:
-        """The request that was left open, with its answer if there is one; it is asked for once."""
+        """Return the open request, with its answer if there is one; the next time return None."""
         return self._pending.pop(call.id, None)
 
     def take_approval(self, call: ToolCall) -> bool:
-        """Was the call approved before, and waits for a child worker? Then it needs no second decision."""
+        """Return True if the call was approved and waits for a child worker."""
         if call.id not in self._approved:
             return False
         self._approved.remove(call.id)
         return True
 
     def start(self, call: ToolCall) -> None:
-        """The call is executed now, so the result of the one before no longer matters."""
+        """Forget that an identical call may have run, because the call is executed now."""
         if self._cut_off:
             self._cut_off.discard(self._identity(call))
 
     def _identity(self, call: ToolCall) -> str:
-        """Calls are compared with what the record kept of them."""
+        """Return the identity of a call as recorded, without secrets."""
         return call_identity(call.name, self._redact(jsonable(call.args)))

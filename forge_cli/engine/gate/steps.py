@@ -1,4 +1,4 @@
-"""The values that a call becomes on its way through the gate, the step before in each; a Refusal ends it."""
+"""The values that a call becomes on its way through the gate; a Refusal ends it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 
 
 GRACE = bounds.CANCEL_GRACE + 1.0
-"""Seconds after its limit until a call that holds the event loop ends the process: by then it would be abandoned."""
+"""Seconds after the limit until a call that blocks the event loop ends the process.
+
+A call that does not block it is abandoned before.
+"""
 
 
 class Caller(Enum):
-    """The caller of a tool: the model, the person in a conversation, the operator at the command line, or a program."""
+    """The caller of a tool: the model, the user, the command line, or a program."""
 
     MODEL = "model"
     PERSON = "person"
@@ -56,7 +59,7 @@ class Caller(Enum):
 
 
 class CallingTool(Struct, frozen=True):
-    """A tool as the caller of another one; ``root`` is who wanted the outermost call."""
+    """A tool that calls another one; ``root`` is the caller of the outermost call."""
 
     name: str
     root: Caller
@@ -67,7 +70,10 @@ class CallingTool(Struct, frozen=True):
         return f"tool:{self.name}"
 
     def may_call(self, tool: Tool) -> bool:
-        """May the tool be called? One for people only may not, however the model reaches for it."""
+        """Return True if the tool may be called.
+
+        A tool for people only may not if the model started it.
+        """
         return tool.mode != "manual" or self.root is not Caller.MODEL
 
 
@@ -75,17 +81,20 @@ AnyCaller = Caller | CallingTool
 
 
 class CallClock(Struct):
-    """The time of one call; without a limit of its own there is the usual one, and child workers do not count in it."""
+    """The time limit of one call.
+
+    Without a limit of its own, the time of child workers does not count.
+    """
 
     timeout: float | None
     delegating: int = 0
     section: bounds.Section | None = None
     inside: list[anyio.CancelScope] = field(default_factory=list)
-    """Those of inner calls, which may run in other tasks than the tool, where it calls them from a thread."""
+    """The scopes of inner calls, which run in other tasks if the tool calls them from a thread."""
     over: bool = False
-    """Is the call being stopped?"""
-    kept: Any = None
-    """The value that the tool gave back when it was stopped, such as the output of a command until then."""
+    """True if the call is being stopped."""
+    partial_value: Any = None
+    """The value that a stopped tool returned, such as the output of a command so far."""
     _away: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
@@ -100,53 +109,55 @@ class CallClock(Struct):
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """While a child worker works, or an inner call."""
-        since, self.delegating = time.monotonic(), self.delegating + 1
-        self._tell()
+        """Stop the clock while a child worker or an inner call works."""
+        since = time.monotonic()
+        self.delegating += 1
+        self._update_deadline()
         try:
             yield
         finally:
             self.delegating -= 1
             if self.timeout is None and not self.delegating:
                 self._away += time.monotonic() - since
-            self._tell()
+            self._update_deadline()
 
     def stop(self) -> None:
-        """Let the call start nothing more, and end what it has started."""
+        """Let the call start nothing more, and cancel what it has started."""
         self.over = True
         if self.section and self.delegating:
             self.section.due = math.inf
         for scope in self.inside:
             scope.cancel()
 
-    def _tell(self) -> None:
+    def _update_deadline(self) -> None:
         if self.section:
             self.section.due = time.monotonic() + self.left() + GRACE
 
 
 class Requested(Struct):
-    """A call that somebody wants, and what is counted of it on the way to its outcome."""
+    """A requested call, with everything that is counted until its outcome."""
 
     call: ToolCall
     caller: AnyCaller
     started: float = field(default_factory=time.monotonic)
+    # Monotonic, like every time here: the clock of the machine may be set while a call runs.
     waited: float = 0.0
-    """Seconds for which it has waited for an answer."""
+    """Seconds that it waited for an answer."""
     clock: CallClock | None = None
-    """Its time, once its tool runs."""
+    """Its time limit, once its tool runs."""
     made: int = 0
-    """How many calls its tool has made."""
+    """The number of calls that its tool made."""
     denials: list[Denial] = field(default_factory=list)
-    """Denials among these calls."""
+    """The denials among these calls."""
 
     @property
     def duration_ms(self) -> int:
-        """How long it has taken until now, without the time that it waited for an answer."""
+        """The time that it took until now, without waiting for an answer."""
         return round((time.monotonic() - self.started - self.waited) * 1000)
 
 
 class Judged(Struct, frozen=True):
-    """A call that can run, with valid args, the places that its paths led to, and the verdict on it."""
+    """A call that can run: valid args, the places of its paths, and the verdict on it."""
 
     call: ToolCall
     offer: Offer
@@ -163,7 +174,7 @@ class Judged(Struct, frozen=True):
         return self.offer.tool
 
     def decided(self, decision: ApprovalDecision, request_id: str | None = None) -> ApprovalDecided:
-        """The event that records a decision on it."""
+        """Return the event that records a decision on the call."""
         more = {
             "request_id": request_id,
             "caller": self.calling_tool,
@@ -173,13 +184,14 @@ class Judged(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """The identity that a grant is bound to: that of the target call, with its paths resolved."""
+        """The identity that a grant is bound to: the target call with resolved paths."""
         real = self.target or self
-        tool, inside = real.tool, [path for path in real.places if not path.use.at]
-        args = {
-            **real.resolved,
-            **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {}),
-        }
+        tool = real.tool
+        args = dict(real.resolved)
+        # A path that is inside a text, such as a patch, belongs to no arg of its own.
+        inside = [(path.use.access.value, path.place) for path in real.places if not path.use.at]
+        if inside:
+            args[""] = inside
         source = str(tool.source) if tool.source else real.offer.toolset
         return fingerprint(
             worker=self.bound_to, source=source, digest=tool.digest, tool=tool.name, args=args
@@ -187,7 +199,7 @@ class Judged(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name of its tool: as it is offered and before ``prefix:``, and of what it stands for."""
+        """The names of its tool, with and without ``prefix:``, and those of the target."""
         names = [self.tool.name, self.offer.original]
         if self.target:
             names += [self.target.tool.name, self.target.offer.original]
@@ -200,12 +212,12 @@ class Judged(Struct, frozen=True):
 
     @property
     def paths(self) -> dict[str, str]:
-        """The arguments that are paths, as the virtual paths of the files that they really mean."""
+        """The args that are paths, each with the virtual path of the real file."""
         return {str(path.use.at[0]): path.place for path in self.places if len(path.use.at) == 1}
 
     @property
     def resolved(self) -> Args:
-        """The args with every path resolved, wherever it stands in them."""
+        """The args with every path resolved, at any depth."""
         places = {path.use.at: path.place for path in self.places if path.use.at}
         if not places:
             return self.args
@@ -217,7 +229,7 @@ class Judged(Struct, frozen=True):
 def decided(
     call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any
 ) -> ApprovalDecided:
-    """The event that records a decision."""
+    """Return the event that records a decision."""
     return ApprovalDecided(
         call,
         verdict=verdict.approval.value,
@@ -234,17 +246,17 @@ def decided(
 
 
 class Consented(Struct, frozen=True):
-    """A call that may be performed."""
+    """A call that may be executed."""
 
     judged: Judged
     stamp: str | None = None
-    """That of the preview which was approved; None where nothing was shown."""
+    """The stamp of the approved preview; None if nothing was shown."""
     tried: CommandTried | None = None
-    """The result of that preview on a copy, for a call that only has to be applied."""
+    """The result of the trial, if the call only has to be applied."""
 
 
 class Performed(Struct, frozen=True):
-    """How an execution ended: with a value, with an exception, or late, so that it was stopped."""
+    """The end of an execution: a value, an exception, or late if it was stopped."""
 
     value: Any = None
     error: BaseException | None = None
@@ -252,7 +264,7 @@ class Performed(Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """The call ends here: no person is asked, or one said no."""
+    """The end of a call that nobody is asked about, or that somebody denied."""
 
     def __init__(
         self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = ""
@@ -262,20 +274,20 @@ class Refusal(Exception):
         self.sentence = sentence
         self.by = by
         self.rule = rule
-        """For people, after the sentence: which rule is behind it, and where it stands."""
+        """The rule behind it and its place, for people, after the sentence."""
 
 
 class ShownTrial(Struct, frozen=True):
-    """The trial that a question shows: what is granted then allows trials, and never more than this one changed."""
+    """The trial that a question shows: a grant then allows only trials with no more changes."""
 
     below: GrantOffer | None = None
-    """The folder that holds all changes, where that can be allowed."""
+    """The folder with all changes, if it can be granted."""
     extent: TrialExtent | None = None
-    """None where the trial was incomplete, so that a yes runs the call for real."""
+    """None if the trial was incomplete, so that a yes runs the call without a trial."""
 
     @classmethod
     def of(cls, preview: Preview | None) -> ShownTrial | None:
-        """Return what a preview shows of a trial; None if the call was not tried."""
+        """Return the trial in a preview, or None if the call was not tried."""
         if preview is None or preview.tried is None:
             return None
         return cls(preview.changed, preview.extent)
@@ -287,7 +299,7 @@ def is_complete(extent: TrialExtent | None) -> bool:
 
 
 class AskedCall(Struct, frozen=True):
-    """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
+    """The facts about a call that grants are compared with; its fingerprint may be None."""
 
     fingerprint: str | None
     needs: Needs = ()
@@ -300,7 +312,7 @@ class AskedCall(Struct, frozen=True):
 
 
 def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecided:
-    """How a request was settled that is not one of a call."""
+    """Return the event that records the decision on a request that is not about a call."""
     verdict = Verdict(Approval.ASK, request.reason, request.rule, request.where)
     more = {"request_id": request.request_id, "fingerprint": request.fingerprint}
     return decided(request.tool_call_id, verdict, decision, **more)

@@ -1,4 +1,4 @@
-"""The toolbox: every tool that a worker can call right now, under its name, with the worker's policy for it."""
+"""The toolbox: the tools that a worker can call right now, with the worker's policy for each."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from forge_cli.schema.marks import Loc
 
 T = TypeVar("T")
-ORIGIN = 80
-"""Characters that a toolset may add to the source of a tool."""
+MAX_ORIGIN = 80
+"""The most characters that a toolset may add to the source of a tool."""
 
 
 @dataclass(eq=False)
 class OpenToolset:
-    """A toolset at work for one worker."""
+    """An open toolset of one worker."""
 
     toolset: Toolset
     source: Source
     where: Mark | None
     announce: Callable[[], None] | None = None
-    """Called before code of a toolset that may not be forge's own."""
+    """Called before code of a toolset that may be third-party."""
     digest: str | None = None
-    """Content that its tools are bound to, where they say none themselves."""
+    """The content that its tools are bound to, unless they name their own."""
     warned: set[str] = field(default_factory=set)
     good: list[Offer] | None = None
-    """The last offer in which nothing was wrong."""
+    """The last list of offers without an error."""
     known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
 
     @property
@@ -58,20 +58,20 @@ class OpenToolset:
         return toolset_title(self.name, self.source)
 
     async def offers(self, notify: Notify) -> list[Offer]:
-        """Its tools right now; where it fails in the middle of a session, those that it had before.
+        """Return its present tools; if it fails during a session, the ones that it had before.
 
-        What is not as its lock says ends the session.
+        A tool that does not match the lock ends the session.
         """
         try:
             self.good = await self._offers(notify)
         except ForgeError as error:
             if self.good is None or isinstance(error, LockError):
                 raise
-            self.warn(None, f"{error.message}; the tools that it had stay", notify)
+            self.warn(None, f"{error.message}; keeping its previous tools", notify)
         return self.good
 
     async def _offers(self, notify: Notify) -> list[Offer]:
-        """Its tools: whitelisted, named, sound, each with the worker's policy for it."""
+        """Return its selected tools, each with the worker's policy."""
         tools = await self._tools()
         self._check_names([tool.name for tool in tools], notify)
         wanted = self._whitelist()
@@ -103,7 +103,7 @@ class OpenToolset:
         *args: Any,
         seconds: float = CALL_LIMIT,
     ) -> T:
-        """Await a function of the toolset within its time; what it raises is a WorkerError that names it."""
+        """Await a function of the toolset within its time limit; raise WorkerError if it fails."""
         try:
             return await wait_within(seconds, what, function, *args, of=self.title)
         except (ForgeError, ToolError):
@@ -121,14 +121,14 @@ class OpenToolset:
             )
             return None if said is None else str(said)
         except Exception as error:  # third-party code
-            raise self.failure("it cannot say its instructions", error) from error
+            raise self.failure("its instructions cannot be read", error) from error
 
-    def keep_rule(self, rule: GrantRule, notify: Notify) -> None:
+    def report_saved_rule(self, rule: GrantRule, notify: Notify) -> None:
         try:
             call_within(CALL_LIMIT, f"rule_kept() of {self.title}", self.toolset.rule_kept, rule)
         except Exception as error:  # third-party code
             self.warn(
-                None, f"'{rule}' holds from the next session on only: {fault_text(error)}", notify
+                None, f"'{rule}' applies only from the next session on: {fault_text(error)}", notify
             )
 
     async def close(
@@ -137,7 +137,7 @@ class OpenToolset:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it; what goes wrong is a WorkerError, and the others are closed all the same."""
+        """Close the toolset; raise WorkerError if that fails."""
         try:
             await wait_within(
                 CALL_LIMIT, "__aexit__()", self.toolset.__aexit__, kind, error, trace, of=self.title
@@ -147,8 +147,9 @@ class OpenToolset:
                 raise self.failure("it cannot be closed", problem) from problem
 
     def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
-        """Warn of what the worker says of tools that this toolset does not have, as far as that is known."""
-        config, wanted = self.toolset.config, self._whitelist()
+        """Warn about settings for tools that this toolset does not have."""
+        config = self.toolset.config
+        wanted = self._whitelist()
         listed = [(name, config.where("tools", index)) for index, name in enumerate(wanted or ())]
         judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
         left_out = [f"{each}__" for each in getattr(self.toolset, "left_out", dict)()]
@@ -156,20 +157,19 @@ class OpenToolset:
             if f"{name}__".startswith(tuple(left_out)):
                 continue
             if name not in offered:
-                there = f"it offers: {', '.join(offered) or 'nothing'}"
-                remedy = did_you_mean(
-                    name, offered, "list it, or drop this" if self.toolset.picks else there
-                )
+                remedy = f"it offers: {', '.join(offered) or 'nothing'}"
+                if self.toolset.picks:
+                    remedy = "list it, or remove this entry"
+                remedy = did_you_mean(name, offered, remedy)
                 self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
             elif wanted is not None and name not in wanted:
-                self._no_effect(
-                    where,
-                    f"'{name}' is not among the tools listed here; list it, or drop this",
-                    notify,
+                problem = (
+                    f"'{name}' is not among the tools listed here; list it, or remove this entry"
                 )
+                self._no_effect(where, problem, notify)
 
     def _offer(self, tool: Tool, notify: Notify) -> Offer:
-        """A tool that is still the same object has been looked at before."""
+        """Return the offer of a tool; the same object keeps the same offer."""
         known = self.known.get(tool.name)
         if known is None or known[0] is not tool:
             known = self.known[tool.name] = (tool, self._new_offer(tool, notify))
@@ -177,14 +177,19 @@ class OpenToolset:
 
     def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
         config = self.toolset.config
-        policy = Policy.of(
-            config.approval, tool.name, self.name, None if tool.bound_to_zones else UNBOUND
-        )
+        caution = None if tool.bound_to_zones else UNBOUND
+        policy = Policy.of(config.approval, tool.name, self.name, caution)
         if policy.loosens(tool):
-            problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's verdict, never loosen it"
+            problem = (
+                f"'{tool.name}' itself is stricter than that;"
+                " a worker can tighten a tool's verdict, never loosen it"
+            )
             self._no_effect(config.approval.where("tools", tool.name), problem, notify)
         elif policy.idle(tool):
-            problem = f"'{tool.name}' decides by its arguments; a worker can tighten its verdict, never loosen it"
+            problem = (
+                f"'{tool.name}' decides by its arguments;"
+                " a worker can tighten its verdict, never loosen it"
+            )
             self.warn(config.approval.where("tools", tool.name), problem, notify)
         try:
             offered = replace(
@@ -198,9 +203,8 @@ class OpenToolset:
                 config.where("prefix"), f"toolsets.{self.name}.prefix: {error}"
             ) from None
         try:
-            vars(offered)["schema"] = (
-                tool.schema
-            )  # the same, and a toolset may have checked it already
+            # The copy takes over the schema, since making one costs more than all else here.
+            vars(offered)["schema"] = tool.schema
         except SchemaError as error:
             raise WorkerError(
                 self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}"
@@ -221,23 +225,29 @@ class OpenToolset:
 
 
 def toolset_title(name: str, source: Source) -> str:
-    """How a toolset is named where it fails: with its distribution, where that is not forge's own."""
+    """Return the name of a toolset for errors, with its distribution if that is not forge."""
     return f"toolsets.{name}" if source.kind == "builtin" else f"toolsets.{name} ({source.origin})"
 
 
 def toolset_failure(
     name: str, source: Source, where: Mark | None, what: str, error: BaseException
 ) -> WorkerError:
-    """The sentence for what the code of a toolset raised; in a look, that it is one, where that may be the reason."""
+    """Return the error for an exception in code of a toolset.
+
+    During an inspection, the message says so if that may be the reason.
+    """
     from forge_cli.sandbox.processes.inherited import inherited_confinement
 
-    because = f" ({A_LOOK})" if inherited_confinement() and _is_of_the_system(error) else ""
+    because = (
+        f" ({INSPECTION_LIMITS})" if inherited_confinement() and _is_system_error(error) else ""
+    )
     return WorkerError(
         where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}"
     )
 
 
 def prefixed(prefix: str | None, name: str) -> str:
+    """Return the name of a tool with the prefix of its toolset."""
     if not prefix:
         return name
     return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
@@ -245,28 +255,28 @@ def prefixed(prefix: str | None, name: str) -> str:
 
 @dataclass(eq=False)
 class Toolbox:
-    """Everything a worker can call; asked again before every turn."""
+    """Everything that a worker can call, updated before every turn."""
 
     toolsets: list[OpenToolset]
     notify: Notify
     offers: dict[str, Offer] = field(default_factory=dict)
     parent: Toolbox | None = None
-    """That of the parent worker."""
+    """The toolbox of the parent worker."""
     read_only: bool = False
-    """Whether only tools that read can be called, which the gate sees to; the others are not even offered."""
+    """True if only read-only tools are offered; the gate blocks the others in any case."""
     admit: Callable[[OpenToolset, Offer], bool] | None = None
-    """Says of each tool whether it may be here, where a lock decides that."""
+    """Returns True if a lock file allows the tool."""
 
     @property
     def usable(self) -> list[Tool]:
-        """The tools that can be called at all, by anybody."""
+        """The tools that can be called at all."""
         return [offer.tool for offer in self.offers.values() if self.is_usable(offer)]
 
     def is_usable(self, offer: Offer) -> bool:
         return not self.read_only or offer.tool.fits_read_only
 
     def for_model(self, offers: Iterable[Offer]) -> list[Tool]:
-        """Those of the offers that the model may call."""
+        """Return the tools among ``offers`` that the model may call."""
         return llm_tools([offer.tool for offer in offers if self.is_usable(offer)])
 
     async def refresh(self) -> dict[str, Offer]:
@@ -283,7 +293,7 @@ class Toolbox:
         return self.offers
 
     def parent_toolset(self, name: str) -> Toolset | None:
-        """The toolset of that name of the nearest parent worker that has it."""
+        """Return the toolset of this name of the nearest parent worker that has it, or None."""
         box = self.parent
         while box:
             for opened in box.toolsets:
@@ -292,30 +302,31 @@ class Toolbox:
             box = box.parent
         return None
 
-    def keep_rule(self, rule: GrantRule) -> None:
-        """Tell the toolset of a rule that the person has just kept it in their config, or its refusal."""
+    def report_saved_rule(self, rule: GrantRule) -> None:
+        """Report a rule, or its refusal, that a person has just saved, to its toolset."""
         for opened in self.toolsets:
             if rule.at[:2] == ("policy", opened.name):
-                opened.keep_rule(structs.replace(rule, at=rule.at[2:]), self.notify)
+                opened.report_saved_rule(structs.replace(rule, at=rule.at[2:]), self.notify)
 
     def instructions(self) -> list[str]:
         return [text for opened in self.toolsets if (text := opened.instructions())]
 
 
 def _with_origin(source: Source, added: str | None) -> Source:
-    """The source with what the toolset says of this very tool."""
-    return (
-        replace(source, origin=f"{source.origin} ({visible(cut(added, ORIGIN, 'end'))})")
-        if added
-        else source
-    )
+    """Return the source with the toolset's addition for this tool."""
+    if not added:
+        return source
+    return replace(source, origin=f"{source.origin} ({visible(cut(added, MAX_ORIGIN, 'end'))})")
 
 
-A_LOOK = "a look is read-only, has no network and sees little of the home: do this when a tool is first called"
+INSPECTION_LIMITS = (
+    "an inspection is read-only, without network and with little of the home:"
+    " do this when a tool is first called"
+)
 
 
-def _is_of_the_system(error: BaseException | None) -> bool:
-    """Did a file, a folder or the network refuse?"""
+def _is_system_error(error: BaseException | None) -> bool:
+    """Return True if a file, a folder or the network caused an error."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
@@ -326,19 +337,25 @@ def _is_of_the_system(error: BaseException | None) -> bool:
 
 
 def choose(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
-    """One of two tools of one name; where they meet only in the middle of a session, the one that was there."""
+    """Return one of two tools with the same name.
+
+    If they clash only during a session, return the one that was there before.
+    """
     try:
         return _winner(toolbox, first, second, opened)
     except WorkerError as clash:
         known = toolbox.offers.get(first.tool.name)
         if known is None:
             raise
-        opened.warn(None, f"{clash.message}; the first of them stays", toolbox.notify)
+        opened.warn(None, f"{clash.message}; keeping the first one", toolbox.notify)
         return second if second.toolset == known.toolset else first
 
 
 def _winner(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
-    """The tool that is of a kind which may replace others; it asks unless the worker approves it by its name."""
+    """Return the tool of the toolset that may replace others.
+
+    It asks unless the worker approves it by name.
+    """
     replacing = {other.name for other in toolbox.toolsets if other.toolset.replaces}
     if (first.toolset in replacing) == (second.toolset in replacing):
         raise _clash(first, second, opened.where)
@@ -364,24 +381,26 @@ def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
 
 
 class NamedToolset:
-    """A toolset that a worker names: its class, and where that comes from."""
+    """A toolset that a worker names: its class and its plugin."""
 
     def __init__(self, worker: Worker, name: str, cls: type[Toolset], plugin: Plugin) -> None:
-        self.name, self.cls, self.plugin = name, cls, plugin
+        self.name = name
+        self.cls = cls
+        self.plugin = plugin
         self.where: Mark | None = worker.config.where("toolsets", name)
         self._section: Any = worker.section("toolsets", name)
         self.offers: dict[int, dict[str, tuple[Tool, Offer]]] = {}
-        """By the identity of its settings: what was offered of the tools that came so far."""
+        """By the identity of its settings: the offers of its tools so far."""
 
     @cached_property
     def configs(self) -> tuple[ToolsetConfig, ...]:
-        """Its section; a toolset that may be used several times takes a list of sections."""
+        """Its settings; a repeatable toolset may have a list of them."""
         if isinstance(self._section, list) and self.cls.repeatable:
             return tuple(self._read(part, index) for index, part in enumerate(self._section))
         return (self._read({} if self._section is None else self._section, None),)
 
     def require_settings(self) -> tuple[ToolsetConfig, ...]:
-        """Return its settings; a WorkerError if they are invalid."""
+        """Return its settings; raise WorkerError if they are invalid."""
         return self.configs
 
     def _read(self, part: Any, index: int | None) -> ToolsetConfig:
@@ -390,7 +409,7 @@ class NamedToolset:
         return parse_config(self.cls.Config, part, at=at, file=self.where)
 
     def declared(self, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
-        """The class's own word on its settings, before it is opened: it tells what to protect."""
+        """Return the results of a class method for each of its settings, before it is open."""
         try:
             title = toolset_title(self.name, self.plugin.source)
             declared: list[T] = []

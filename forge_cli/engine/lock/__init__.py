@@ -1,1 +1,1 @@
-"""The lock of a worker: everything that it consists of, as the team has reviewed it."""
+"""Lock files of workers: every part of a worker, as a team has reviewed it."""

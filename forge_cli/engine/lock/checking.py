@@ -1,4 +1,4 @@
-"""The lock of a worker: its file, what differs from it in words, and a session that keeps to it."""
+"""Lock files: reading and writing them, differences as sentences, and sessions that keep to one."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ from forge_cli.files.sources import Sources
 from forge_cli.files.worker import Worker
 from forge_cli.schema.config import Config, parse_config
 
-_HEAD = "# Everything that {name} consists of, as it was reviewed; made by `forge lock`, changed by `forge lock --update`\n"
+_HEAD = (
+    "# Everything that {name} consists of, as it was reviewed;"
+    " made by `forge lock`, changed by `forge lock --update`\n"
+)
 
 
 class EntrySection(Config):
-    """One entry as it is written."""
+    """An entry of a lock file."""
 
     name: str
-    """The key among the others."""
+    """The name of the part, unique in its section."""
     version: str = ""
-    """Of a package."""
+    """The version of a package."""
     from_: str = Field(alias="from")
-    """The origin."""
+    """The origin of the part."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     """The hash of its content."""
 
@@ -48,7 +51,7 @@ Entries = Annotated[list[EntrySection], Field(default_factory=list)]
 
 
 class LockFile(Config):
-    """A lock as it is written."""
+    """The content of a lock file."""
 
     worker: Entries
     children: Entries
@@ -63,12 +66,12 @@ class LockFile(Config):
 
 
 def lock_file(worker: Path) -> Path:
-    """The lock of a worker: beside its file, ``reporter.lock`` for ``reporter.yaml``."""
+    """Return the lock file of a worker: ``reporter.lock`` beside ``reporter.yaml``."""
     return worker.with_suffix(".lock")
 
 
 def read_lock(file: Path) -> tuple[LockEntry, ...]:
-    """The entries of a lock; what is wrong with the file is a WorkerError with its place."""
+    """Return the entries of a lock file; raise WorkerError with the place of a mistake."""
     found = parse_config(LockFile, read_document(file, may_be_empty=True).data, file=str(file))
     entries: list[LockEntry] = []
     for section in SECTIONS:
@@ -78,7 +81,7 @@ def read_lock(file: Path) -> tuple[LockEntry, ...]:
 
 
 def lock_text(name: str, entries: Iterable[LockEntry]) -> str:
-    """The entries as they are written; what is not plain ASCII is escaped, so that a review sees it."""
+    """Return the content of a lock file; non-ASCII characters are escaped, for reviews."""
     parts = [_HEAD.format(name=name)]
     ordered = sorted(entries, key=lambda each: (each.name, each.origin))
     for section in SECTIONS:
@@ -102,11 +105,12 @@ def _row(entry: LockEntry) -> dict[str, str]:
 
 
 def write_lock(file: Path, name: str, entries: Iterable[LockEntry]) -> None:
-    """Write a lock, whole or not at all."""
+    """Write a lock file atomically."""
     replace_file(file, lock_text(name, entries))
 
 
-ONE = {
+_CODE_SECTIONS = ("worker", "children", "modules", "plugins", "hooks")
+_NOUNS = {
     "worker": "the worker's file",
     "children": "the child worker",
     "modules": "the module",
@@ -118,41 +122,51 @@ ONE = {
     "tools": "the tool",
     "policy": "the policy",
 }
-"""How one entry of a section is called."""
+"""The name of one entry of each section."""
 
 
 class Difference(Struct, frozen=True):
-    """One thing that is not as it was: without ``then`` it is new, without ``now`` it is gone."""
+    """A part that differs: ``then`` is None if it is new, ``now`` is None if it is gone."""
 
     then: LockEntry | None
     now: LockEntry | None
 
     @property
     def entry(self) -> LockEntry:
-        """The one that is told of."""
+        """The entry to name in a message."""
         return cast(LockEntry, self.now or self.then)
 
     def __str__(self) -> str:
-        then, now = self.then, self.now
-        if then is None or now is None:
-            return f"{_title(self.entry)} was {'added' if then is None else 'removed'}"
+        then = self.then
+        now = self.now
+        if then is None:
+            return f"{_title(self.entry)} was added"
+        title = _title(then)
+        if now is None:
+            return f"{title} was removed"
         if then.name != now.name:
-            return f"{_title(then)} was renamed: it is {_quoted(now)} now"
+            return f"{title} was renamed to {_quoted(now)}"
         if then.version != now.version:
-            return f"{_title(then)} changed from {then.version or 'no version'} to {now.version or 'no version'}"
+            before = then.version or "no version"
+            return f"{title} changed from {before} to {now.version or 'no version'}"
         if then.sha256 != now.sha256:
             return (
-                f"{_title(then)} changed{f'; it still says {now.version}' if now.version else ''}"
+                f"{title} changed; its version is still {now.version}"
+                if now.version
+                else f"{title} changed"
             )
-        return f"{_title(then)} comes from {visible(now.origin)} now"
+        return f"{title} now comes from {visible(now.origin)}"
 
 
 def _title(entry: LockEntry) -> str:
-    """The name; ``time/tools/now`` is something that the MCP server ``time`` offers."""
+    """Return the name of a part.
+
+    ``time/tools/now`` is something that the MCP server ``time`` offers.
+    """
     server, _, offered = entry.name.partition("/")
     if entry.section == "mcp" and offered:
-        return f"{visible(offered)} of {ONE['mcp']} '{visible(server)}'"
-    return f"{ONE[entry.section]} {_quoted(entry)} ({visible(entry.origin)})"
+        return f"{visible(offered)} of {_NOUNS['mcp']} '{visible(server)}'"
+    return f"{_NOUNS[entry.section]} {_quoted(entry)} ({visible(entry.origin)})"
 
 
 def _quoted(entry: LockEntry) -> str:
@@ -160,18 +174,21 @@ def _quoted(entry: LockEntry) -> str:
 
 
 def differences(then: Iterable[LockEntry], now: Iterable[LockEntry]) -> list[Difference]:
-    """All of them, by section and name; what is gone under one name and there under another was renamed."""
-    locked, found = {_key(each): each for each in then}, {_key(each): each for each in now}
+    """Return all differences by section and name.
+
+    The same content under another name was renamed.
+    """
+    locked = {_key(each): each for each in then}
+    found = {_key(each): each for each in now}
     gone = [locked[key] for key in locked.keys() - found.keys()]
     new = [found[key] for key in found.keys() - locked.keys()]
-    told = [*_renamed(gone, new)]
-    told += [Difference(each, None) for each in gone] + [Difference(None, each) for each in new]
-    told += [
-        Difference(locked[key], found[key])
-        for key in locked.keys() & found.keys()
-        if locked[key] != found[key]
-    ]
-    return sorted(told, key=lambda each: (SECTIONS.index(each.entry.section), each.entry.name))
+    result = list(_renamed(gone, new))
+    result += [Difference(each, None) for each in gone]
+    result += [Difference(None, each) for each in new]
+    for key in locked.keys() & found.keys():
+        if locked[key] != found[key]:
+            result.append(Difference(locked[key], found[key]))
+    return sorted(result, key=lambda each: (SECTIONS.index(each.entry.section), each.entry.name))
 
 
 def _key(entry: LockEntry) -> tuple[str, str]:
@@ -179,7 +196,7 @@ def _key(entry: LockEntry) -> tuple[str, str]:
 
 
 def _renamed(gone: list[LockEntry], new: list[LockEntry]) -> Iterator[Difference]:
-    """Take pairs of the same content out of both lists."""
+    """Remove pairs with the same content from both lists, and yield them."""
     for then in sorted(gone, key=_key):
         same = [each for each in new if (each.section, each.sha256) == (then.section, then.sha256)]
         if same:
@@ -189,18 +206,20 @@ def _renamed(gone: list[LockEntry], new: list[LockEntry]) -> Iterator[Difference
 
 
 class LockDiffers(LockError):
-    """A worker is not what its lock says; the message has every difference that was found so far."""
+    """A worker does not match its lock file; the message lists all differences found so far."""
 
     def __init__(self, file: Path, found: Sequence[Difference], worker: Worker) -> None:
         lines = "".join(f"\n  {each}" for each in found)
         hint = f"review that, then: forge lock {os.path.relpath(worker.path)} --update"
-        super().__init__(Mark(str(file)), f"the worker is not what was locked{lines}", hint=hint)
+        super().__init__(
+            Mark(str(file)), f"the worker does not match its lock file{lines}", hint=hint
+        )
         self.worker = worker
         self.told = [str(each) for each in found]
 
 
 class SessionLock:
-    """The lock that a session keeps to, for a worker and its children."""
+    """The lock file that a session keeps to, for a worker and its children."""
 
     def __init__(self, file: Path, parts: WorkerParts, entries: tuple[LockEntry, ...]) -> None:
         self.file = file
@@ -209,7 +228,10 @@ class SessionLock:
         self.by_name = {(each.section, each.name): each for each in entries}
 
     def check_files(self, host: PluginHost) -> None:
-        """Compare all that is there before anything is opened; what toolsets declare comes once their code fits."""
+        """Compare all files with the lock before anything is opened.
+
+        Toolsets are asked for their parts only after their code matches.
+        """
         self._compare(self.parts.code(), _is_code)
         import_only(
             self.parts.hashes,
@@ -222,29 +244,29 @@ class SessionLock:
         )
 
     def check_code(self, sources: Sources) -> None:
-        """Refuse files other than those of the lock: it is called with the very bytes that are going to be imported."""
+        """Raise LockDiffers unless these files, as they will be imported, match the lock."""
         for path, content in sources.hashes.items():
             name = self.parts.module_name(path)
             then = self.by_name.get(("modules", name))
             if then is None or then.sha256 != content:
-                now = LockEntry(
-                    "modules", name, then.origin if then else "it is imported now", content
-                )
+                now = LockEntry("modules", name, then.origin if then else "imported now", content)
                 raise LockDiffers(self.file, [Difference(then, now)], self.parts.worker)
 
     def check_child(self, worker: Worker) -> None:
-        """Refuse a child that was read after the check, and is another one now."""
+        """Raise LockDiffers if a child worker changed after the check."""
         now = self.parts.worker_entry(worker)
         then = self.by_name.get((now.section, now.name))
         if then != now:
             raise LockDiffers(self.file, [Difference(then, now)], self.parts.worker)
 
     async def check_tools(self, worker: Worker, toolbox: Toolbox, notify: Notify) -> None:
-        """Compare what the open toolsets of a worker offer; from then on nothing else is let in.
+        """Compare the tools of the open toolsets of a worker, and let in no others from then on.
 
-        Of a server that is not there nothing is known: what it offers later is let in as far as it fits.
+        Nothing is known of a server that is not connected; its later tools are let in if they
+        match.
         """
-        label, found = self.parts.label(worker), await offered_parts(self.parts, worker, toolbox)
+        label = self.parts.label(worker)
+        found = await offered_parts(self.parts, worker, toolbox)
         connected = {_server(each) for each in found if each.section == "mcp"}
         servers = {
             each.name for each in self.entries if each.section == "mcp" and not _is_offered(each)
@@ -254,9 +276,9 @@ class SessionLock:
         def counts(entry: LockEntry) -> bool:
             if not _is_offered(entry) or not _is_of(entry.name, label):
                 return False
-            if (
-                absent and entry.section == "tools" and entry.origin == "mcp"
-            ):  # also those that read resources
+            # Tools that read resources have no server in their name; they count once every server
+            # is connected.
+            if absent and entry.section == "tools" and entry.origin == "mcp":
                 return entry.name.startswith(tuple(f"{name}__" for name in connected))
             return _server(entry) not in absent
 
@@ -269,18 +291,12 @@ class SessionLock:
 
 
 def _is_code(entry: LockEntry) -> bool:
-    """Is it known before anything is imported?"""
-    return entry.section in (
-        "worker",
-        "children",
-        "modules",
-        "plugins",
-        "hooks",
-    ) or entry.origin.endswith(PROJECT)
+    """Return True if the part is known before anything is imported."""
+    return entry.section in _CODE_SECTIONS or entry.origin.endswith(PROJECT)
 
 
 def _is_offered(entry: LockEntry) -> bool:
-    """Is it known only once toolsets are open, and servers connected?"""
+    """Return True if the part is known only once toolsets are open and servers connected."""
     return entry.section == "tools" or (entry.section == "mcp" and "/" in entry.name)
 
 
@@ -289,43 +305,50 @@ def _server(entry: LockEntry) -> str:
 
 
 def _is_of(name: str, label: str) -> bool:
-    """Does a tool or a server belong to the worker with this label?"""
+    """Return True if a tool or server belongs to the worker with this label."""
     return name.startswith(label) if label else ":" not in name.partition("/")[0]
 
 
 class _Admission:
-    """Lets tools into a toolbox that are what the lock says, and tells once of each that is not."""
+    """Lets tools into a toolbox that match the lock, and warns once about each other tool."""
 
     def __init__(self, lock: SessionLock, label: str, notify: Notify) -> None:
-        self._lock, self._label, self._notify = lock, label, notify
-        self._told: set[tuple[str, str]] = set()
+        self._lock = lock
+        self._label = label
+        self._notify = notify
+        self._reported: set[tuple[str, str]] = set()
 
     def __call__(self, opened: OpenToolset, offer: Offer) -> bool:
         if opened.source is PYTHON:
             return True
-        tool, known = offer.tool, self._lock.by_name
+        tool = offer.tool
+        known = self._lock.by_name
         now = tool_entry(self._label, tool, offer.toolset)
-        program = known.get(("executables", offer.original))
-        runs = (
-            tool.source is None
-            or tool.source.kind != "executable"
-            or (program and program.sha256 == tool.digest)
-        )
-        if known.get(("tools", now.name)) == now and runs:
+        matches = known.get(("tools", now.name)) == now
+        # The definition of an executable may be the same although its program is another one.
+        if matches and tool.source and tool.source.kind == "executable":
+            program = known.get(("executables", offer.original))
+            matches = program is not None and program.sha256 == tool.digest
+        if matches:
             return True
-        if (now.name, now.sha256) not in self._told:
-            self._told.add((now.name, now.sha256))
+        if (now.name, now.sha256) not in self._reported:
+            self._reported.add((now.name, now.sha256))
             change = "changed since the session began" if ("tools", now.name) in known else "is new"
-            problem = f"{change}, and {self._lock.file.name} does not have it so: it is left out"
-            self._notify("warning", f"the tool {visible(tool.name)} {problem}")
+            title = f"the tool {visible(tool.name)}"
+            self._notify(
+                "warning", f"{title} {change} and does not match {self._lock.file.name}; skipped"
+            )
         return False
 
 
 def lock_for(worker: Worker, workspace: Path, home: Path, host: PluginHost) -> SessionLock:
-    """The lock beside a worker, whose files fit; LockError where there is none, or they do not."""
+    """Return the lock beside a worker after checking its files.
+
+    Raise LockError if the lock is missing or differs.
+    """
     file = lock_file(worker.path)
     if not file.is_file():
-        problem = f"{worker.name} runs only as its lock says, and there is no {file.name}"
+        problem = f"{worker.name} requires a lock file, but {file.name} does not exist"
         raise LockError(
             worker.config.where("lock"), problem, hint=f"forge lock {os.path.relpath(worker.path)}"
         )
@@ -339,6 +362,6 @@ def lock_for(worker: Worker, workspace: Path, home: Path, host: PluginHost) -> S
 
 
 def stale_parts(worker: Worker, workspace: Path, home: Path) -> list[Difference]:
-    """The differences that can be seen without importing or starting anything."""
+    """Return the differences that are visible without importing or starting anything."""
     then = filter(_is_code, read_lock(lock_file(worker.path)))
     return differences(then, WorkerParts(worker, workspace.resolve(), home).code())

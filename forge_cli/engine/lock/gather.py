@@ -1,4 +1,4 @@
-"""Everything that a worker consists of now, as entries of a lock: files first, then what its open toolsets offer."""
+"""The parts of a worker as entries of a lock: files first, then the offers of its open toolsets."""
 
 from __future__ import annotations
 
@@ -45,34 +45,37 @@ PROJECT = os.path.join(".forge", "config.yaml")
 
 
 class WorkerParts:
-    """The parts of a worker and of its children; nothing of them is imported but toolsets that are installed."""
+    """The parts of a worker and its children. Only installed toolsets are imported for them."""
 
     def __init__(self, worker: Worker, workspace: Path, home: Path, only: Any = None) -> None:
-        """``only`` are the distributions whose plugins may load, as PluginHost takes them."""
-        self.worker, self.workspace, self.home = worker, workspace, home
+        """Make the parts of a worker; ``only`` are the distributions whose plugins may load."""
+        self.worker = worker
+        self.workspace = workspace
+        self.home = home
         self._only = only
         self.packages: set[str] = set()
-        """The first names of what is imported from packages."""
+        """The top-level names that are imported from packages."""
         self.hashes: dict[str, str] = {}
         """The hash of each file of these packages, by its real path."""
 
     @cached_property
     def workers(self) -> tuple[Worker, ...]:
-        """All of them, the worker itself first."""
+        """The worker and its children, the worker first."""
         return tuple(with_children(self.worker))
 
     @cached_property
     def _labels(self) -> dict[str, str]:
-        names, labels = [each.name for each in self.workers], dict[str, str]()
+        names = [each.name for each in self.workers]
+        labels: dict[str, str] = {}
         for each in self.workers[1:]:
-            path = self.module_name(each.path).replace("/", ".")
-            labels[os.path.realpath(each.path)] = (
-                f"{each.name if names.count(each.name) == 1 else path}:"
-            )
+            label = each.name
+            if names.count(label) > 1:
+                label = self.module_name(each.path).replace("/", ".")
+            labels[os.path.realpath(each.path)] = f"{label}:"
         return labels
 
     def label(self, worker: Worker) -> str:
-        """The prefix of the names of a child's tools and servers."""
+        """Return the prefix of the names of a child's tools and servers."""
         return self._labels.get(os.path.realpath(worker.path), "")
 
     def spelled(self, path: Path) -> str:
@@ -82,20 +85,21 @@ class WorkerParts:
         return self.spelled(path).removeprefix("./")
 
     def code(self) -> list[LockEntry]:
-        """Files that are imported or read before anything is opened."""
+        """Return the files that are imported or read before anything is opened."""
         found = [*self._worker_files(), *self._modules(), *self._plugins(), *self._project()]
         found += interpreter_entries(self.worker.folder, self.home)
         return list({(each.section, each.name): each for each in reversed(found)}.values())
 
     def declared(self) -> list[LockEntry]:
-        """Things that toolsets say they are going to use; the packages that they come from are imported for it."""
-        host, found = PluginHost(self._only), list[LockEntry]()
+        """Return the parts that toolsets declare, which imports their packages."""
+        host = PluginHost(self._only)
+        found: list[LockEntry] = []
         for worker in self.workers:
             places = ToolsetPlaces(worker.folder, self.workspace, self.home)
             for name in worker.config.toolsets:
-                with suppress(
-                    WorkerError
-                ):  # one that lies beside the worker; else reported where it is opened
+                # A toolset beside the worker has no parts; any other problem is reported when it is
+                # opened.
+                with suppress(WorkerError):
                     toolset = NamedToolset(worker, name, *host.toolset(name))
                     label = self.label(worker)
                     found += [
@@ -105,35 +109,28 @@ class WorkerParts:
         return list({(each.section, each.name): each for each in reversed(found)}.values())
 
     def worker_entry(self, worker: Worker) -> LockEntry:
-        """The file of one of the workers, as it was read."""
-        content, origin, label = (
-            worker.digest or _hash_file(worker.path),
-            self.spelled(worker.path),
-            self.label(worker),
-        )
+        """Return the entry of a worker file, as it was read."""
+        content = worker.digest or _hash_file(worker.path)
+        origin = self.spelled(worker.path)
         if worker is self.worker:
             return LockEntry("worker", worker.name, origin, content)
-        return LockEntry("children", label.removesuffix(":") or worker.name, origin, content)
+        label = self.label(worker).removesuffix(":")
+        return LockEntry("children", label or worker.name, origin, content)
 
     def _worker_files(self) -> Iterator[LockEntry]:
         for worker in self.workers:
-            root = worker is self.worker
             yield self.worker_entry(worker)
+            label = self.label(worker)
             schema = worker.config.output_schema
             if isinstance(schema, str):
                 path = worker.folder / schema
-                yield LockEntry(
-                    "worker",
-                    f"{self.label(worker)}output_schema",
-                    self.spelled(path),
-                    _hash_file(path),
-                )
+                name = f"{label}output_schema"
+                yield LockEntry("worker", name, self.spelled(path), _hash_file(path))
             if (model := worker.config.model or "").startswith(_SCRIPT):
                 path = worker.folder / model.removeprefix(_SCRIPT)
-                yield LockEntry(
-                    "worker", f"{self.label(worker)}model", self.spelled(path), _hash_file(path)
-                )
-            for path in guidance_files(self.workspace) if root and worker.config.agents_md else ():
+                yield LockEntry("worker", f"{label}model", self.spelled(path), _hash_file(path))
+        if self.worker.config.agents_md:
+            for path in guidance_files(self.workspace):
                 place = os.path.relpath(path, self.workspace)
                 yield LockEntry("worker", place, "the working directory", _hash_file(path))
 
@@ -153,26 +150,31 @@ class WorkerParts:
             for each in allowed(installed(forge_home() / "cache"), self._only)
             if each.distribution != OWN
         ]
-        wanted: dict[str, tuple[str, list[str]]] = {}
+        origins: dict[str, str] = {}
+        packages: dict[str, list[str]] = {}
+
+        def add(distribution: str, origin: str, package: str) -> None:
+            origins.setdefault(distribution, origin)
+            packages.setdefault(distribution, []).append(package)
+
         for origin, plugin in self._used(known):
-            wanted.setdefault(plugin.distribution, (origin, []))[1].append(
-                plugin.value.partition(":")[0].strip()
-            )
+            add(plugin.distribution, origin, plugin.value.partition(":")[0].strip())
         for worker in self.workers:
             for part in worker.sections_of("external"):
                 package = str(part.get("package"))
                 name = distribution_of(package) or package.partition(".")[0]
-                wanted.setdefault(name, ("toolsets.external", []))[1].append(package)
+                add(name, "toolsets.external", package)
         for module, library in self._libraries():
-            name = distribution_of(library) or library
-            wanted.setdefault(name, (f"imported by {self.module_name(module)}", []))[1].append(
-                library
+            add(
+                distribution_of(library) or library,
+                f"imported by {self.module_name(module)}",
+                library,
             )
-        for name, (origin, packages) in wanted.items():
-            yield from self._package_entries(name, origin, packages)
+        for name, origin in origins.items():
+            yield from self._package_entries(name, origin, packages[name])
 
     def _libraries(self) -> Iterator[tuple[Path, str]]:
-        """The first names of installed modules that code beside the workers imports, but for Python's own."""
+        """Yield the installed modules that code beside the workers imports."""
         for worker in self.workers:
             for _, sources in _sources(worker):
                 path = sources.main.path if sources.main else sources.folder
@@ -183,7 +185,7 @@ class WorkerParts:
     def _package_entries(
         self, name: str, origin: str, packages: Iterable[str]
     ) -> Iterator[LockEntry]:
-        """A distribution that a worker uses, and all that it requires; ``packages`` are those imported of it."""
+        """Yield a distribution and all that it requires; ``packages`` are imported from it."""
         found = find_distribution(name)
         version = _version(found) if found else ""
         content = hash_files(self._files_of(found, packages))
@@ -195,53 +197,58 @@ class WorkerParts:
                 yield LockEntry("plugins", required, f"required by {by}", content, _version(each))
 
     def _files_of(self, found: Distribution | None, packages: Iterable[str]) -> dict[str, bytes]:
-        """The installed files, others in its packages, and its entry points: by paths from where it is installed."""
+        """Return the installed files, other files in the same packages, and the entry points.
+
+        The paths are relative to the place of installation.
+        """
         files: dict[str, bytes] = {}
         tops = set(packages)
-        for path in (found.files or ()) if found else ():
+        listed = (found.files or ()) if found else ()
+        for path in listed:
             inside = path.as_posix()
-            if not inside.startswith("..") and not inside.endswith(
-                (".pyc", ".pth", *_OF_THE_MACHINE)
-            ):
-                files |= self._keep(
-                    _read(Path(str(path.locate())), inside), Path(str(path.locate()))
-                )
-                top = path.parts[0].partition(".")[0]
-                if len(path.parts) > 1 and path.parts[0].isidentifier():
-                    tops.add(path.parts[0])
-                elif len(path.parts) == 1 and top.isidentifier():
-                    self.packages.add(top)
+            # Scripts outside the packages name the interpreter of this machine.
+            if inside.startswith("..") or inside.endswith((".pyc", ".pth", *_MACHINE_FILES)):
+                continue
+            place = Path(str(path.locate()))
+            files |= self._hash_content(_read(place, inside), place)
+            top = path.parts[0].partition(".")[0]
+            if len(path.parts) > 1 and path.parts[0].isidentifier():
+                tops.add(path.parts[0])
+            elif len(path.parts) == 1 and top.isidentifier():
+                self.packages.add(top)
         for text in ("METADATA", "entry_points.txt"):
             files[text] = ((found.read_text(text) if found else None) or "").encode()
         for package in sorted({each.partition(".")[0] for each in tops}):
             self.packages.add(package)
             for place in map(Path, package_places(package)):
-                inside_of = files_below(place) if place.is_dir() else {}
-                for inside, content in inside_of.items():
-                    files |= self._keep({f"{package}/{inside}": content}, place / inside)
                 if not place.is_dir():
-                    files |= self._keep(_read(place, place.name), place)
+                    files |= self._hash_content(_read(place, place.name), place)
+                    continue
+                for inside, content in files_below(place).items():
+                    files |= self._hash_content({f"{package}/{inside}": content}, place / inside)
         return files
 
-    def _keep(self, content: dict[str, bytes], path: Path) -> dict[str, bytes]:
-        """Keep the hash of a file that was read."""
+    def _hash_content(self, content: dict[str, bytes], path: Path) -> dict[str, bytes]:
+        """Remember the hash of a file that was read."""
         for text in content.values():
             self.hashes[os.path.realpath(path)] = sha256(text).hexdigest()
         return content
 
     def _used(self, known: list[Plugin]) -> Iterator[tuple[str, Plugin]]:
-        """The installed plugins that the workers name."""
+        """Yield the installed plugins that the workers name."""
         names: dict[str, str] = {}
         for worker in self.workers:
             names |= {name: f"toolsets.{name}" for name in worker.config.toolsets}
             if worker.config.model and ":" in worker.config.model:
-                names[MODEL + worker.config.model.partition(":")[0]] = (
-                    f"model {worker.config.model}"
-                )
-        for hook in self._settings.hooks if self._settings else ():
+                provider = worker.config.model.partition(":")[0]
+                names[MODEL + provider] = f"model {worker.config.model}"
+        hooks = self._settings.hooks if self._settings else ()
+        for hook in hooks:
             if hook.observer:
                 names[OBSERVER + hook.observer] = f"hooks: {hook.observer}"
-        yield from ((names[plugin.name], plugin) for plugin in known if plugin.name in names)
+        for plugin in known:
+            if plugin.name in names:
+                yield names[plugin.name], plugin
 
     @cached_property
     def _project_top(self) -> Path:
@@ -249,18 +256,17 @@ class WorkerParts:
 
     @cached_property
     def _project_file(self) -> Path:
-        """Of the repository that the worker lies in, wherever it works."""
+        """The config of the repository that contains the worker, wherever it works."""
         return project_file(self._project_top)
 
     @cached_property
     def _settings(self) -> Any:
         own = self.home / "config.yaml"
         file = self._project_file
-        return (
-            read_project(file)
-            if file.is_file() and not (own.exists() and own.samefile(file))
-            else None
-        )
+        # A project in the home itself would have the user's config as its own.
+        if not file.is_file() or (own.exists() and own.samefile(file)):
+            return None
+        return read_project(file)
 
     def _project(self) -> Iterator[LockEntry]:
         if self._settings is None:
@@ -277,9 +283,9 @@ class WorkerParts:
 
 
 async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) -> list[LockEntry]:
-    """The offer of one worker's open toolsets: tools as a model reads them, and what servers say.
+    """Return the offers of the open toolsets of a worker: tools as a model sees them, and servers.
 
-    What a program gives the worker is the program's own, and not among it.
+    Tools that a program gives the worker belong to the program, and are not included.
     """
     label = parts.label(worker)
     given: set[int] = set()
@@ -297,26 +303,24 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
 
 
 def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
-    """The definition of a tool; its name is not in the hash, so that one that is renamed is known again."""
+    """Return the entry of a tool. Its name is not hashed, so that a renamed tool is recognized."""
     effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
-    seen = hash_of(
-        tool.description,
-        tool.schema.json_schema,
-        effects,
-        tool.mode,
-        getattr(tool, "definition", None),
-    )
+    definition = getattr(tool, "definition", None)
+    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode, definition)
     return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
 
 
 def _labelled(label: str, entry: LockEntry) -> LockEntry:
-    """An entry of a child worker; executables and rule sets are the same for all workers."""
+    """Return an entry with the label of its worker.
+
+    Executables and policies are the same for all workers.
+    """
     shared = entry.section in ("executables", "policy")
     return replace(entry, name=f"{label}{entry.name}") if label and not shared else entry
 
 
 def _sources(worker: Worker) -> Iterator[tuple[str, Sources]]:
-    """The code beside a worker, by how its file spells it."""
+    """Yield the code beside a worker, with the path as spelled in the worker's file."""
     for part in worker.sections_of("custom"):
         if isinstance(module := part.get("module"), str):
             yield module, Sources.beside(Path(os.path.realpath(worker.folder / module)))
@@ -334,12 +338,12 @@ def _hash_file(path: Path) -> str:
         return hash_of(None)
 
 
-_OF_THE_MACHINE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
-"""Files of a distribution that differ from one machine to the next."""
+_MACHINE_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
+"""Files of a distribution that differ between machines."""
 
 
 def distribution_of(package: str) -> str | None:
-    """The distribution that a package comes from; None where it lies on the path by itself."""
+    """Return the distribution of a package, or None if it was not installed as one."""
     from importlib.metadata import packages_distributions
 
     top = package.partition(".")[0]
@@ -352,8 +356,9 @@ def _version(found: Distribution) -> str:
 
 
 def _requirements(name: str) -> Iterator[tuple[str, str]]:
-    """Everything that is required, each once, with what requires it; forge and what it requires itself are not."""
-    seen, waiting = {canonical(name), OWN}, [canonical(name)]
+    """Yield each required distribution once, with one that requires it, without forge's."""
+    seen = {canonical(name), OWN}
+    waiting = [canonical(name)]
     while waiting:
         by = waiting.pop(0)
         for required in sorted({canonical(each.name) for each in requirements_of(by)} - seen):
@@ -365,5 +370,5 @@ def _requirements(name: str) -> Iterator[tuple[str, str]]:
 def _read(path: Path, inside: str) -> dict[str, bytes]:
     try:
         return {inside: path.read_bytes()}
-    except OSError:  # what is listed and gone is another content
+    except OSError:  # a listed file that is missing has to change the hash
         return {inside: b""}

@@ -1,4 +1,4 @@
-"""Imports of packages that a lock names: only the bytes that were hashed run, and no compiled file beside them."""
+"""Imports of locked packages: only bytes that were hashed run, and no compiled file beside them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from forge_cli.files.replace import replace_file
 
 
 def import_only(hashes: Mapping[str, str], packages: frozenset[str], cache: Path) -> None:
-    """From now on import these packages from files with these hashes alone, by their real paths.
+    """From now on, import these packages only from files with these hashes, by their real paths.
 
-    ``cache`` is a folder of forge's own, for code that was compiled.
+    ``cache`` is a folder of forge's own for compiled code.
     """
     known = next((each for each in sys.meta_path if isinstance(each, _LockedFinder)), None)
     if known is None:
@@ -39,7 +39,7 @@ def import_only(hashes: Mapping[str, str], packages: frozenset[str], cache: Path
 
 
 class _LockedFinder(MetaPathFinder):
-    """Lets the other finders say where a module is, and takes their loader away."""
+    """Lets the other finders locate a module, and replaces their loader."""
 
     def __init__(self) -> None:
         self.packages: set[str] = set()
@@ -51,23 +51,27 @@ class _LockedFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in self.packages:
             return None
-        others = (each for each in sys.meta_path if each is not self and hasattr(each, "find_spec"))
-        spec = next(filter(None, (each.find_spec(fullname, path, target) for each in others)), None)
-        loader = spec.loader if spec else None
-        if spec is None or loader is None:
+        spec: ModuleSpec | None = None
+        for finder in sys.meta_path:
+            if spec is None and finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(fullname, path, target)
+        if spec is None or spec.loader is None:
             return spec
+        loader = spec.loader
         if isinstance(loader, SourceFileLoader):
-            spec.loader, spec.cached = _LockedLoader(fullname, loader.path, self), None
+            spec.loader = _LockedLoader(fullname, loader.path, self)
+            # Without it, no .pyc file is read, which could contain other code than the source.
+            spec.cached = None
         elif isinstance(loader, (ExtensionFileLoader, SourcelessFileLoader)):
             self.read(loader.path)
         return spec
 
     def read(self, path: str) -> bytes:
-        """The content of a file, if it is the one that was hashed."""
+        """Return the content of a file; raise LockError if it differs from the hash."""
         content = read_regular(path)
         if self.hashes.get(os.path.realpath(path)) != sha256(content).hexdigest():
-            problem = f"{path} is not the file that was compared with the lock, and is not imported"
-            raise LockError(None, problem, hint="start again; it is compared again then")
+            problem = f"{path} changed after it was compared with the lock, and is not imported"
+            raise LockError(None, problem, hint="run the command again to compare it again")
         return content
 
 

@@ -1,4 +1,4 @@
-"""Code that Python itself runs or finds first, whatever a worker names: of the environment variables and of site."""
+"""Code that Python runs or finds first, whatever a worker names."""
 
 from __future__ import annotations
 
@@ -17,46 +17,39 @@ from forge_cli.files.environment import CUSTOM, INSTALLED, search_folders
 from forge_cli.sandbox.loaded import ImportFolder
 
 _MODULES = (".py", ".so", ".pyd")
-BY_ITSELF = "Python imports it by itself"
+PYTHON_IMPORTS_IT = "imported by Python at start"
 
 
 def interpreter_entries(folder: Path, home: Path) -> Iterator[LockEntry]:
-    """The code that runs before forge, and the folders that modules are looked for in before any library.
+    """Yield the code that runs before forge, and the folders that are searched before libraries.
 
-    What belongs to the interpreter, or to an installed distribution, is known without them.
+    Code of the interpreter itself, and of installed distributions, is known without these entries.
     """
     library = Path(os.__file__).parent
     for name in sorted(CUSTOM):
         for place in map(Path, package_places(name)):
             content = _content(place) if place.parent != library else {}
             if content:
-                yield LockEntry("modules", name, BY_ITSELF, hash_files(content))
+                yield LockEntry("modules", name, PYTHON_IMPORTS_IT, hash_files(content))
     yield from _path_files()
     if sys.flags.ignore_environment:
         return
-    named = [
-        Path(os.path.realpath(each))
-        for each in os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        if each
-    ]
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     shadowed = dict(search_folders())
-    for path in dict.fromkeys(named):
-        modules = dict.fromkeys(_modules_in(path), b"")
-        found = ImportFolder(
-            path, shadowed.get(path, CUSTOM), shadowed.get(path, CUSTOM), ""
-        ).existing()
-        shadowing: dict[str, bytes] = {}
-        for each in found:
-            shadowing |= {f"{each.name}/{name}": text for name, text in _content(each).items()}
-        if modules or shadowing:
+    for path in dict.fromkeys(Path(os.path.realpath(each)) for each in named if each):
+        # Modules by name only: the content of those that a worker uses is locked elsewhere.
+        content = dict.fromkeys(_modules_in(path), b"")
+        names = shadowed.get(path, CUSTOM)
+        for each in ImportFolder(path, names, names, "").existing():
+            for name, text in _content(each).items():
+                content[f"{each.name}/{name}"] = text
+        if content:
             name = f"PYTHONPATH {spelled(path, folder, home)}"
-            yield LockEntry(
-                "modules", name, "the environment", hash_files({**modules, **shadowing})
-            )
+            yield LockEntry("modules", name, "the environment", hash_files(content))
 
 
 def _modules_in(folder: Path) -> Iterator[str]:
-    """The names of all that can be imported from there: of what no lock names, nothing else is known."""
+    """Yield the names of everything that can be imported from a folder."""
     with suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.endswith(_MODULES) or (entry.is_dir() and _is_package(entry)):
@@ -74,7 +67,7 @@ def _content(place: Path) -> dict[str, bytes]:
 
 
 def _path_files() -> Iterator[LockEntry]:
-    """The ``.pth`` files that run code, and that no distribution has brought."""
+    """Yield the ``.pth`` files that run code and belong to no distribution."""
     folders = [
         Path(entry) for entry in sys.path if Path(entry).name in INSTALLED and os.path.isdir(entry)
     ]
@@ -82,10 +75,10 @@ def _path_files() -> Iterator[LockEntry]:
     for folder in folders:
         files += sorted(folder.glob("*.pth"))
     running = {file: text for file in files if (text := _lines_that_run(file))}
-    brought = _brought() if running else {}
+    brought = _listed_path_files() if running else {}
     for file, text in running.items():
         if brought.get(os.path.realpath(file)) != sha256(file.read_bytes()).digest():
-            yield LockEntry("modules", file.name, BY_ITSELF, sha256(text).hexdigest())
+            yield LockEntry("modules", file.name, PYTHON_IMPORTS_IT, sha256(text).hexdigest())
 
 
 def _lines_that_run(file: Path) -> bytes:
@@ -93,14 +86,14 @@ def _lines_that_run(file: Path) -> bytes:
     return b"\n".join(line for line in lines if line.startswith((b"import ", b"import\t")))
 
 
-def _brought() -> dict[str, bytes]:
-    """The hash of each ``.pth`` file that an installed distribution lists as its own."""
+def _listed_path_files() -> dict[str, bytes]:
+    """Return the hash of each ``.pth`` file that an installed distribution lists."""
     found: dict[str, bytes] = {}
     for distribution in distributions():
         for path in distribution.files or ():
             if path.suffix == ".pth" and path.hash is not None and path.hash.mode == "sha256":
-                digest = base64.urlsafe_b64decode(
-                    path.hash.value + "=" * (-len(path.hash.value) % 4)
-                )
+                # Lists of files leave out the padding.
+                padding = "=" * (-len(path.hash.value) % 4)
+                digest = base64.urlsafe_b64decode(path.hash.value + padding)
                 found[os.path.realpath(str(path.locate()))] = digest
     return found

@@ -1,4 +1,4 @@
-"""A session read to be repeated: its parts, the turns of each worker in them, and the result of every call."""
+"""Recorded sessions for replay: their parts, turns and calls."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ from forge_cli.record.state import SessionState, restored_message
 
 @dataclass
 class RecordedCall:
-    """The log of a call; a verdict or a result that it never came to is None."""
+    """The lines of a call; its verdict or result is None if there was none."""
 
     decided: Line | None = None
     """The line that settled it, or the request that was left open."""
@@ -32,18 +33,19 @@ class RecordedCall:
     started: events.ToolStarted | None = None
 
     def settle(self, line: Line) -> None:
-        """The first verdict counts; a call that asks again has another one, which could not be foreseen."""
+        """Take a decision or a request; only the first one counts.
+
+        A call that asks again has a later decision, which a replay cannot foresee.
+        """
         if self.decided is None or self.decided.type != line.type:
             self.decided = line
 
     @property
     def verdict(self) -> PastVerdict | None:
         event = self.decided.event if self.decided else None
-        return (
-            PastVerdict.of(event)
-            if isinstance(event, events.ApprovalDecided | events.ApprovalRequired)
-            else None
-        )
+        if isinstance(event, events.ApprovalDecided | events.ApprovalRequired):
+            return PastVerdict.of(event)
+        return None
 
     @property
     def ended(self) -> events.ToolResult | None:
@@ -51,27 +53,27 @@ class RecordedCall:
         return event if isinstance(event, events.ToolResult) else None
 
     def outcome(self, call: ToolCall) -> ToolOutcome | None:
-        ended, verdict = self.ended, self.verdict
+        ended = self.ended
         if ended is None:
             return None
-        return ToolOutcome(
-            call, ended.status, ended.value, error=ended.error, by=verdict.by if verdict else None
-        )
+        by = self.verdict.by if self.verdict else None
+        return ToolOutcome(call, ended.status, ended.value, error=ended.error, by=by)
 
 
 @dataclass
 class RecordedTurn:
-    """One turn of the model: what was new in its request, what it answered, and the outcomes of its calls.
+    """A turn of the model: its new messages, its answer, and its calls.
 
-    The first of a worker has no request and no answer: to it belong the calls that a session was left with.
+    The first turn of a worker has no request and no answer: it has the open calls of a resumed
+    session.
     """
 
     number: int = 0
     request: events.TurnStart | None = None
     said: tuple[Message, ...] = ()
-    """The messages to the model since the turn before."""
+    """The messages to the model since the last turn."""
     seq: int = 1
-    """The number of the line with its request."""
+    """The number of the line of its request."""
     reply: Message | None = None
     end: TurnEnd | None = None
     calls: dict[str, RecordedCall] = field(default_factory=dict)
@@ -86,61 +88,64 @@ class RecordedTurn:
 
 @dataclass
 class Track:
-    """The work of one worker in one part: the turns of its model, and the tasks that its calls gave to others."""
+    """The work of one worker in one part of a session: its turns and its child workers."""
 
     turns: list[RecordedTurn] = field(default_factory=lambda: [RecordedTurn()])
     given: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """By call: name and delegation of the workers that it started."""
+    """By call: the name and delegation of each worker that it started."""
     failed: set[str] = field(default_factory=set)
     """Calls that started a worker which did not complete its task."""
     window: int | None = None
-    """How much the model could hold."""
+    """The size of the model's context window."""
     environment: str | None = None
-    """The first environment that the model was told."""
+    """The environment that the model was first given."""
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that the first turn was offered."""
+        """The tools that were offered in the first turn."""
         return next((turn.tools for turn in self.turns if turn.tools), ())
 
 
 class RecordedPart(Struct, frozen=True):
-    """From one task, or from one start of the session, to the next; ``past`` is what it found."""
+    """A part of a session, from one task or start to the next; ``past`` is the state before it."""
 
     lines: tuple[Line, ...]
     past: Past
     last: Line | None
-    """The line before."""
+    """The line before the part."""
     read_only: bool = False
     guided: bool = False
-    """Was the model told what AGENTS.md says?"""
+    """True if the model was given the content of AGENTS.md."""
 
     @property
     def task(self) -> Message:
-        """The task of the worker; empty where the session continued by itself."""
+        """The task of the worker; empty if the session went on without one."""
         first = next((turn for turn in self.track().turns if turn.request), None)
-        said = first.said if first and first.number == 1 else ()
-        tasks = (message for message in said if not message.text.startswith(ENVIRONMENT_CHANGED))
-        return next(tasks, Message("user"))
+        if first is None or first.number != 1:
+            return Message("user")
+        for message in first.said:
+            if not message.text.startswith(ENVIRONMENT_CHANGED):
+                return message
+        return Message("user")
 
     def track(self, delegation: str | None = None) -> Track:
         return _track(self.lines, delegation)
 
     @property
     def aside(self) -> bool:
-        """Is it nothing but a summary that somebody asked for between two tasks?"""
+        """True if the part is only a summary that the user asked for."""
         requests = [turn.request for turn in self.track().turns if turn.request]
         return not self.task.text and [each.system for each in requests] == [SUMMARY_INSTRUCTIONS]
 
     @property
     def empty(self) -> bool:
-        """Did it end before the model or a call had its turn?"""
+        """True if it ended before the first turn and the first call."""
         turns = self.track().turns
         return len(turns) == 1 and not turns[0].calls
 
 
 class Recording(Struct, frozen=True):
-    """A whole session: where it came from, and its parts."""
+    """A recorded session with its parts."""
 
     path: Path
     session: str
@@ -151,11 +156,11 @@ class Recording(Struct, frozen=True):
     output_schema: JsonObject | None
     parts: tuple[RecordedPart, ...]
     damage: str | None = None
-    """The difference to what was written, as a sentence."""
+    """The damage of its log as a sentence, if there is any."""
 
 
 def open_recording(name: str) -> Recording:
-    """A session by its id, or by the path of a record."""
+    """Return a session by its ID or the path of a record."""
     log = read_readable(find_record(name))
     if log.bad and log.lines:
         raise log.bad[0]
@@ -163,7 +168,10 @@ def open_recording(name: str) -> Recording:
 
 
 def read_recording(log: Log) -> Recording:
-    """Read a log to be repeated; one that is not whole, or in which no model was asked, is an error."""
+    """Return a session from its log.
+
+    Raise WorkerError if it is incomplete or has no turn of a model.
+    """
     first = next((line for line in log.lines if line.type == events.SessionStart.type), None)
     if first is None:
         raise WorkerError(
@@ -177,22 +185,14 @@ def read_recording(log: Log) -> Recording:
         )
         raise WorkerError(Mark(str(log.path)), problem)
     if missing := missing_line(log):
-        hint = "what is missing cannot be repeated; forge sessions show shows what there is"
-        raise WorkerError(Mark(str(log.path)), f"the record is not whole: {missing}", hint=hint)
-    start = next(
-        event
-        for event in [line.event for line in log.lines]
-        if isinstance(event, events.SessionStart)
-    )
+        hint = "forge sessions show prints the lines that it has"
+        raise WorkerError(Mark(str(log.path)), f"the record is incomplete: {missing}", hint=hint)
+    start = cast(events.SessionStart, first.event)
     parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)
     if not parts:
-        raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
-    if not parts[0].past.messages and not any(
-        isinstance(line.event, events.MessageEvent) and _is_said(line.event) for line in log.lines
-    ):
-        raise WorkerError(
-            Mark(str(log.path)), "the record is not whole: what the worker was told is missing"
-        )
+        raise WorkerError(Mark(str(log.path)), "this record has no turn of a model")
+    if not parts[0].past.messages and not _has_task(log.lines):
+        raise WorkerError(Mark(str(log.path)), "the record is incomplete: it has no task")
     return Recording(
         path=log.path,
         session=first.session,
@@ -206,44 +206,56 @@ def read_recording(log: Log) -> Recording:
     )
 
 
+def _has_task(lines: Sequence[Line]) -> bool:
+    return any(
+        isinstance(line.event, events.MessageEvent) and _is_user_message(line.event)
+        for line in lines
+    )
+
+
 def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
-    state, starts = SessionState(), [*_starts(lines), len(lines)]
+    state = SessionState()
+    starts = [*_starts(lines), len(lines)]
     for line in lines[: starts[0]]:
         state.take(line)
     for begin, end in pairwise(starts):
-        past, last = past_of(state), lines[begin - 1] if begin else None
+        # The state before the part, so it has to be read before the lines of the part are taken.
+        past = past_of(state)
+        last = lines[begin - 1] if begin else None
         for line in lines[begin:end]:
             state.take(line)
-        flags = (
-            bool(state.start and state.start.read_only),
-            bool(state.start and state.start.guidance),
-        )
-        yield RecordedPart(tuple(lines[begin:end]), past, last, *flags)
+        read_only = bool(state.start and state.start.read_only)
+        guided = bool(state.start and state.start.guidance)
+        yield RecordedPart(tuple(lines[begin:end]), past, last, read_only, guided)
 
 
 def _starts(lines: Sequence[Line]) -> Iterator[int]:
-    """The places where a session starts, is resumed or gets another task: turns are counted from one again."""
-    said, fresh = None, False
+    """Yield the indexes where the session starts, is resumed, or gets another task."""
+    said: int | None = None
+    is_fresh = False
     for index, line in enumerate(lines):
         match line.event if line.delegation is None else None:
             case events.SessionStart():
                 yield index
-                said, fresh = None, True
-            case events.MessageEvent() as event if _is_said(event) and said is None:
+                said = None
+                is_fresh = True
+            case events.MessageEvent() as event if _is_user_message(event) and said is None:
                 said = index
             case events.TurnStart(turn=turn):
-                if turn == 1 and not fresh:
+                if turn == 1 and not is_fresh:
                     yield index if said is None else said
-                said, fresh = None, False
+                said = None
+                is_fresh = False
 
 
-def _is_said(event: events.MessageEvent) -> bool:
-    """Is it a message for the model, and not one that stands for others?"""
+def _is_user_message(event: events.MessageEvent) -> bool:
+    """Return True if a message is for the model, and no summary of others."""
     return event.message.role == "user" and event.summary_of is None
 
 
 def _track(lines: Sequence[Line], delegation: str | None) -> Track:
-    track, said = Track(), list[Message]()
+    track = Track()
+    said: list[Message] = []
     for line in lines:
         match line.event:
             case events.WorkerUpdate() as update if update.within == delegation:
@@ -270,13 +282,13 @@ def _take(track: Track, said: list[Message], line: Line) -> None:
             said.clear()
         case events.MessageEvent(message=message) as event:
             track.environment = track.environment or event.environment
-            _hear(turn, said, restored_message(message), event)
+            _take_message(turn, said, restored_message(message), event)
         case events.ContextUsage(window=window):
             track.window = window or track.window
         case events.TurnEndEvent(stop=stop, usage=usage):
             if turn.reply is None:
                 turn.reply = Message("assistant")
-                _was_apart(turn, said)
+                _mark_as_summary(turn, said)
             turn.end = TurnEnd(stop, usage, turn.reply.native)
         case events.ToolStarted(tool_call_id=call) as started:
             turn.call(call).started = started
@@ -288,18 +300,19 @@ def _take(track: Track, said: list[Message], line: Line) -> None:
             turn.call(call).result = line
 
 
-def _hear(
+def _take_message(
     turn: RecordedTurn, said: list[Message], message: Message, event: events.MessageEvent
 ) -> None:
-    if _is_said(event):
+    if _is_user_message(event):
         said.append(message)
     elif message.role == "assistant":
         turn.reply = message
     elif message.summary:
         turn.reply = Message("assistant", message.summary.text)
-        _was_apart(turn, said)
+        _mark_as_summary(turn, said)
 
 
-def _was_apart(turn: RecordedTurn, said: list[Message]) -> None:
-    """A turn beside the conversation, for a summary: what was said before it is heard in the one that follows."""
-    said[:0], turn.said = turn.said, ()
+def _mark_as_summary(turn: RecordedTurn, said: list[Message]) -> None:
+    """Mark a turn as a summary: the messages before it belong to the next turn."""
+    said[:0] = turn.said
+    turn.said = ()

@@ -1,4 +1,4 @@
-"""Replay: a record in the place of the model, and at the gate, where what was is compared with what is."""
+"""Replay: a recording takes the place of the model, and the gate compares calls with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from forge_cli.engine.gate.steps import Judged
 from forge_cli.engine.replay.drift import (
     Drift,
     Likeness,
-    Told,
+    RecordedPrompt,
     described,
     differences,
     now_possible,
@@ -31,12 +31,12 @@ from forge_cli.engine.replay.recording import RecordedCall, RecordedPart, Record
 from forge_cli.record.line import Line
 from forge_cli.sandbox.zones.zones import DEFAULT_ZONE
 
-FROM_THE_LOG = ("denied", "interrupted", "timeout")
-"""Results that a second try would not give again, or must not."""
+NEVER_REPEATED = ("denied", "interrupted", "timeout")
+"""Statuses of results that a second call would not give again, or that must not be repeated."""
 
 
 class Tools(Enum):
-    """The calls that run when a session is repeated; the results of the others are taken from the log."""
+    """The calls that run in a replay; the results of the others come from the log."""
 
     READ_ONLY = "read-only"
     LIVE = "live"
@@ -44,25 +44,25 @@ class Tools(Enum):
 
 
 class EndOfRecord(ForgeError):
-    """Nothing more was recorded: the session was interrupted, reached a limit, or waits for somebody."""
+    """The end of a recording whose session did not complete its task."""
 
 
 @dataclass
 class Course:
-    """How it goes, from the root to every worker below; the first difference is the one that counts."""
+    """The state of a replay, shared by all workers; the first difference counts."""
 
     file: Path
     tools: Tools
     likeness: Likeness
     parts: int = 1
-    """How many the record has."""
+    """The number of parts of the recording."""
     drift: Drift | None = None
     end: EndOfRecord | None = None
     turns: int = 0
     ran: int = 0
     taken: int = 0
     unsure: int = 0
-    """Results that could not be compared, because they depend on calls that did not run."""
+    """The number of results that depend on calls that did not run, so they are not compared."""
 
     def go_on(self) -> None:
         if failure := self.drift or self.end:
@@ -75,7 +75,7 @@ class Course:
 
 @dataclass
 class Replay:
-    """One worker of a session that is repeated: it is its model, and stands beside its gate."""
+    """One worker of a replayed session: its model, and the recorded calls for its gate."""
 
     name: str
     part: RecordedPart
@@ -83,7 +83,7 @@ class Replay:
     track: Track
     context_window: int | None = None
     _place: int = 0
-    _told: Told | None = None
+    _told: RecordedPrompt | None = None
     _looked: dict[str, set[PurePosixPath]] = field(default_factory=dict)
     _touched: set[PurePosixPath] = field(default_factory=set)
 
@@ -101,57 +101,57 @@ class Replay:
     @property
     def announcement(self) -> str:
         more = f" (the first of its {self.course.parts} parts)" if self.course.parts > 1 else ""
-        return (
-            f"the model is replayed from {self.course.file}{more}, and nothing leaves this machine"
-        )
+        return f"replaying the model from {self.course.file}{more}; nothing leaves this machine"
 
     @property
     def environment(self) -> str | None:
-        """The environment that its worker was told: that of this machine would be another."""
+        """The environment that its worker was given, instead of that of this machine."""
         return self.track.environment
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Those that were offered first: which of them were deferred depends on the window of the model then."""
+        """The tools that were offered first; deferring depended on the context window then."""
         return self.track.tools
 
     @property
-    def keeps_still(self) -> bool:
-        """Must nothing on disk change?"""
+    def keeps_files(self) -> bool:
+        """True if nothing on disk may change."""
         return self.course.tools is not Tools.LIVE
 
     @property
     def left(self) -> RecordedTurn | None:
-        """The first turn that was not asked for."""
-        return (
-            self.track.turns[self._place + 1] if self._place + 1 < len(self.track.turns) else None
-        )
+        """The next recorded turn, or None."""
+        following = self._place + 1
+        return self.track.turns[following] if following < len(self.track.turns) else None
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
     def child(self, call: ToolCall, worker: str) -> Replay:
-        """The record of a worker that a call starts."""
+        """Return the recording of a worker that a call starts."""
         self.course.go_on()
         given = self.track.given.get(call.id, [])
         found = next((entry for entry in given if entry[0] == worker), None)
         if found is None:
-            sentence = f"{described(call)} gives a task to the worker '{worker}', which the record does not have"
+            sentence = (
+                f"{described(call)} starts the worker '{worker}', which is not in the recording"
+            )
             raise self._lost(Drift("turns", sentence))
         given.remove(found)
         track = self.part.track(found[1])
         return Replay(self.name, self.part, self.course, track, track.window)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """The next recorded turn, if it is asked for as it was then."""
+        """Yield the next recorded turn if its request is the recorded one."""
         self.course.go_on()
         if self.left is None:
             raise self._beyond(request.messages)
         self._place += 1
         self._compare(self._turn, request)
-        reply, end = self._turn.reply, self._turn.end
+        reply = self._turn.reply
+        end = self._turn.end
         if end is None and self.left is not None:
-            raise ModelError(f"{self.name} could not take in so much", too_long=True)
+            raise ModelError(f"the request was too long for {self.name}", too_long=True)
         if reply is None or end is None:
             raise self._over()
         self.course.turns += 1
@@ -162,18 +162,14 @@ class Replay:
         yield end
 
     def _beyond(self, messages: Sequence[Message]) -> ForgeError:
-        """More is asked for than was recorded: drift, if the work was done then."""
-        reply, end = self._turn.reply, self._turn.end
+        """Return the error for a turn that was not recorded: drift if the work was done."""
+        reply = self._turn.reply
+        end = self._turn.end
         if reply is None or end is None or reply.calls or end.stop != "end":
             return self._over()
-        told = messages[-1].text if messages else ""
-        drift = other_text(
-            "turns",
-            "the work was done after this turn, and now the model is asked once more",
-            "",
-            told,
-        )
-        return self._lost(Drift("turns", drift.message, now=drift.now))
+        sentence = "the work was done after this turn, and now the model is asked once more"
+        last = messages[-1].text if messages else ""
+        return self._lost(Drift("turns", sentence, now=other_text("turns", "", "", last).now))
 
     def _over(self) -> EndOfRecord:
         sentence = f"the record ends with turn {self._turn.number}, before the work is done"
@@ -186,26 +182,28 @@ class Replay:
     def _compare(self, turn: RecordedTurn, request: ModelRequest) -> None:
         recorded = turn.request
         if recorded and (recorded.system is not None or recorded.specs is not None):
-            self._told = Told(recorded.system or "", recorded.specs or ())
+            self._told = RecordedPrompt(recorded.system or "", recorded.specs or ())
         for drift in differences(turn, self._told, request, self._came, self.course.likeness):
             raise self._lost(drift)
 
     @property
     def _came(self) -> set[str]:
-        """Tools that were made during the session: without the calls that made them they may be missing."""
+        """Tools that the session created; they may be missing if those calls did not run."""
         if self.course.tools is Tools.LIVE:
             return set()
         offered = set(chain.from_iterable(turn.tools for turn in self.track.turns))
         return offered.difference(self.track.tools)
 
     def instead(self, judged: Judged) -> ToolOutcome | None:
-        """The result to give instead of making a call; None lets it continue. Its verdict must be the recorded one."""
+        """Return the result that replaces a call, or None to make it.
+
+        Its verdict must be the recorded one.
+        """
         self.course.go_on()
-        call, known = judged.call, self._recorded(judged.call)
+        call = judged.call
+        known = self._recorded(call)
         if call.parent and not (known and _is_same(call, known.started)):
-            sentence = (
-                f"a tool calls {described(call)} in its turn, which the record does not have there"
-            )
+            sentence = f"a tool calls {described(call)}, which is not in the recording of this turn"
             raise self._lost(Drift("turns", sentence))
         if known is None:
             return None
@@ -227,13 +225,14 @@ class Replay:
         return outcome
 
     def _recorded(self, call: ToolCall) -> RecordedCall | None:
-        """The record of a call of the model; one that was never taken up ends the record."""
+        """Return the record of a call; an empty one if the model made it but it never started."""
         if self._turn.reply and call.id in {each.id for each in self._turn.reply.calls}:
             return self._turn.calls.get(call.id, RecordedCall())
         return self._turn.calls.get(call.id)
 
     def _judge(self, judged: Judged, known: RecordedCall) -> None:
-        verdict, ended = judged.verdict, known.ended
+        verdict = judged.verdict
+        ended = known.ended
         if known.verdict:
             if drift := other_verdict(judged.call, known.verdict, verdict):
                 raise self._lost(drift, known.decided)
@@ -241,13 +240,12 @@ class Replay:
             raise self._lost(now_possible(judged.call, ended, verdict), known.result)
 
     def _runs(self, judged: Judged, outcome: ToolOutcome) -> bool:
-        if judged.verdict.approval is Approval.BLOCKED:
-            return True
-        if (
-            has_mark(judged.call.args)
-            or outcome.status in FROM_THE_LOG
-            or judged.call.id in self.track.failed
-        ):
+        approval = judged.verdict.approval
+        if approval is Approval.BLOCKED:
+            return True  # the gate refuses it without running anything
+        if has_mark(judged.call.args) or outcome.status in NEVER_REPEATED:
+            return False
+        if judged.call.id in self.track.failed:
             return False
         match self.course.tools:
             case Tools.LIVE:
@@ -255,29 +253,22 @@ class Replay:
             case Tools.RECORDED:
                 return False
             case Tools.READ_ONLY:
-                return (
-                    judged.offer.tool.read_only and judged.verdict.approval is Approval.PRE_APPROVED
-                )
+                return judged.offer.tool.read_only and approval is Approval.PRE_APPROVED
 
     def compared(self, outcome: ToolOutcome) -> ToolOutcome:
-        """The text for the model: the recorded result, if the call came to the same.
+        """Return the recorded outcome if the results are the same, else the new one.
 
-        A difference is noted, so that the call has its result, and ends the work before anything else is done.
+        A difference is noted. The call still gets its result, and the session ends before anything
+        else is done.
         """
-        call, known = outcome.call, self._recorded(outcome.call)
+        call = outcome.call
+        known = self._recorded(call)
         before = known.outcome(call) if known else None
-        if (
-            before is None
-            or outcome.status == "interrupted"
-            or self.course.drift
-            or self.course.end
-        ):
+        if before is None or outcome.status == "interrupted":
             return outcome
-        recorded, now = before.text(), outcome.text()
-        same_files = shown_files(before.value) == shown_files(outcome.value)
-        if before.status == outcome.status and (
-            (same_files and self.course.likeness.same(recorded, now)) or _same_file(before, outcome)
-        ):
+        if self.course.drift or self.course.end:
+            return outcome
+        if before.status == outcome.status and self._is_alike(before, outcome):
             return before
         if has_mark(call.args) or self._depends(call):
             self.course.unsure += 1
@@ -285,42 +276,53 @@ class Replay:
         what = f"{described(call)} gives another result"
         if outcome.status == "denied":
             what = f"{described(call)} was approved then, and is not now"
+        recorded = before.text()
+        now = outcome.text()
         if before.status != outcome.status:
-            recorded, now = (
-                f"{each.status}: {each.text()}".split("\n", 1)[0] for each in (before, outcome)
-            )
+            recorded = f"{before.status}: {recorded}".split("\n", 1)[0]
+            now = f"{outcome.status}: {now}".split("\n", 1)[0]
         self._lost(other_text("result", what, recorded, now), known.result if known else None)
         return outcome
 
+    def _is_alike(self, before: ToolOutcome, outcome: ToolOutcome) -> bool:
+        if _same_file(before, outcome):
+            return True
+        same_files = shown_files(before.value) == shown_files(outcome.value)
+        return same_files and self.course.likeness.same(before.text(), outcome.text())
+
     def _depends(self, call: ToolCall) -> bool:
-        """Does a call look at what an earlier one made, which did not run this time?"""
+        """Return True if a call depends on an earlier one that did not run this time."""
         if self.course.tools is Tools.LIVE:
             return False
         if not self._came.isdisjoint([call.name, *map(str, call.args.values())]):
             return True
         looked = self._looked.get(call.id) or _places(call.args)
-        pairs = product(looked, self._touched)
-        return any(
-            place.is_relative_to(other) or other.is_relative_to(place) for place, other in pairs
-        )
+        return any(_overlap(place, other) for place, other in product(looked, self._touched))
+
+
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _is_same(call: ToolCall, started: ToolStarted | None) -> bool:
-    """Is an inner call the one that was made then? What held a secret cannot be compared."""
+    """Return True if an inner call is the recorded one.
+
+    Args with a redacted secret are not compared.
+    """
     if started is None or started.tool_name != call.name:
         return False
-    return has_mark(started.args) or call_identity(call.name, call.args) == call_identity(
-        call.name, started.args
-    )
+    if has_mark(started.args):
+        return True
+    return call_identity(call.name, call.args) == call_identity(call.name, started.args)
 
 
 def _by_preview(verdict: Verdict) -> tuple[str, ...]:
-    """A preview that failed, where a call asks, may have refused it before there was anything to decide."""
+    """Return the statuses of a call that its preview may have refused before it asked."""
     return ("error",) if verdict.approval is Approval.ASK else ()
 
 
 def _same_file(one: ToolOutcome, other: ToolOutcome) -> bool:
-    """Was the same written to the same file? What stood there before is not the worker's doing."""
+    """Return True if both wrote the same content to the same file, whatever was there before."""
     match one.value, other.value:
         case Diff(path=path, modified=text), Diff(path=place, modified=content):
             return (path, text) == (place, content)
@@ -329,15 +331,13 @@ def _same_file(one: ToolOutcome, other: ToolOutcome) -> bool:
 
 
 def _places(value: Any) -> set[PurePosixPath]:
-    """The paths that stand as such in an input or a result; a relative one means the default zone."""
+    """Return the paths in an input or a result; relative ones are in the default zone."""
     match value:
         case dict():
-            named = (
-                {PurePosixPath("/", DEFAULT_ZONE, value["path"])}
-                if isinstance(value.get("path"), str)
-                else set()
-            )
-            return named.union(*map(_places, value.values()))
+            found: set[PurePosixPath] = set()
+            if isinstance(value.get("path"), str):
+                found.add(PurePosixPath("/", DEFAULT_ZONE, value["path"]))
+            return found.union(*map(_places, value.values()))
         case list():
             return set().union(*map(_places, value))
         case _:

@@ -104,7 +104,7 @@ async def assemble_worker(
     """The worker's tools and its gate, for a session; ``before`` is the loop that another takes over from."""
     redactor = before.redactor if before else folder.prepared.redactor
     reopened = before.guard.judge.reopened if before else _reopened(wiring, redactor)
-    spare = temporary_folder(stack) if wiring.replay and wiring.replay.keeps_still else None
+    spare = temporary_folder(stack) if wiring.replay and wiring.replay.keeps_files else None
     assembler = Assembler(
         folder,
         wiring,

@@ -33,7 +33,7 @@ from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
 LINES, LETTERS = 200, 20_000
 """How much of what somebody said is shown."""
-LOST = "its input held a secret, which the session does not keep: it will be denied"
+LOST = "its input contained a secret, which the session log does not contain: it will be denied"
 
 
 def draw(told: Transcript, console: Console, find: FindRenderer = no_renderers) -> None:

@@ -181,7 +181,7 @@ def test_no_key_goes_along(sorter: Sorter) -> None:
     secret = "a-key-that-nobody-may-see"
     sorter.project.write("beside.py", sorter.project.read("beside.py") + f"KEY = '{secret}'\n")
     done = sorter.batch(env={"MY_API_KEY": secret})
-    assert (done.returncode, "beside.py:1:1: a key stands in this file" in done.stderr) == (3, True)
+    assert (done.returncode, "beside.py:1:1: this file contains a key" in done.stderr) == (3, True)
     assert secret not in done.stderr
 
 

@@ -22,7 +22,7 @@ from tests.support.batches import effects, results, sorter, statuses, write_item
 @pytest.fixture(autouse=True)
 def _worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     sorter(project)
-    monkeypatch.setattr("forge_cli.apps.batch.batch.LONGEST_DELAY", 0.01)
+    monkeypatch.setattr("forge_cli.apps.batch.batch.MAX_DELAY", 0.01)
 
 
 def events(out: str) -> list[dict]:
@@ -101,7 +101,7 @@ def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -
     assert done.code == 1
     assert statuses(project) == {"a": "completed", "b": "failed"}
     assert "  b: failed: no answer for b\n" in done.err
-    assert "the same command tries again what failed" in done.err
+    assert "the same command retries failed items" in done.err
     assert effects(project, "notes.txt") == ["a", "b"]
     write_items(project, {"a": "flaky", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
@@ -132,7 +132,7 @@ def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, projec
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, len(results(project))) == (2, 2)
     assert done.err.startswith(
-        "forge: the input of b has changed since it was done\n  --restart b does"
+        "forge: the input of b has changed since it was completed\n  --restart b repeats"
     )
     assert cli("batch", "worker.yaml", "items.jsonl", "--restart", "nobody").code == 2
     assert cli("batch", "worker.yaml", "items.jsonl", "--restart", "b").code == 0
@@ -140,7 +140,7 @@ def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, projec
     project.write("tools.py", project.read("tools.py") + "\n# changed\n")
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert done.code == 2
-    assert done.err.startswith("forge: the worker has changed since it did 3 items\n")
+    assert done.err.startswith("forge: the worker has changed since it completed 3 items\n")
     assert cli("batch", "worker.yaml", "items.jsonl", "--restart").code == 0
     assert len(results(project)) == 7
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
@@ -207,7 +207,7 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
 def test_without_a_terminal_there_is_a_line_every_few_seconds(
     cli, project: Project, monkeypatch
 ) -> None:
-    monkeypatch.setattr("forge_cli.apps.batch.show.EVERY", 0.05)
+    monkeypatch.setattr("forge_cli.apps.batch.show.LINE_INTERVAL", 0.05)
     write_items(project, {"a": "hang"})
     done = cli("batch", "worker.yaml", "items.jsonl", "--max-time", "1", "--retries", "0")
     assert done.code == 1
@@ -266,7 +266,7 @@ def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: P
     done = project.forge(
         "batch", "worker.yaml", "items.jsonl", env={"FORGE_HOME": str(project.folder / "file/home")}
     )
-    assert (done.returncode, "no session can be kept: " in done.stderr) == (1, True)
+    assert (done.returncode, "no session can be saved: " in done.stderr) == (1, True)
     assert not list(project.folder.glob("items.results*"))
 
 
@@ -405,7 +405,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
         (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a regular file in a folder"),
         (["worker.yaml", "", "--task", "{path}"], 2, "Invalid value for 'INPUTS': it is empty"),
-        (["worker.yaml", "items.jsonl", "-o", "-"], 2, "-o -: the results are kept in a file"),
+        (["worker.yaml", "items.jsonl", "-o", "-"], 2, "-o -: the results need a file"),
         (["worker.yaml", "items.jsonl", "-o", "pipe"], 2, "name a regular file in a folder"),
         (
             ["worker.yaml", "items.jsonl", "--each-in", ""],
@@ -425,7 +425,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(
         (
             ["worker.yaml", "items.jsonl", "--each-in", "work/{id}"],
             2,
-            "--each-in: {id} is not known",
+            "--each-in: unknown field {id}",
         ),
         (
             ["worker.yaml", "items.jsonl", "--executor", "nobody"],
@@ -513,7 +513,7 @@ def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project)
     assert cli("batch", "status", "items.results.jsonl").code == 3
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, effects(project, "notes.txt")) == (2, ["a"])
-    assert "that file is there, without the journal of a batch, and is left as it is" in done.err
+    assert "the file exists, but the journal of a batch does not" in done.err
 
 
 def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(
@@ -555,7 +555,7 @@ def test_the_status_of_what_is_not_a_batch_is_one_sentence(
     done = cli("batch", "status", name)
     assert (done.code, done.err.splitlines()[0]) == (
         3,
-        f"forge: {name}:1:1: there is no batch of this name",
+        f"forge: {name}:1:1: there is no such batch",
     )
 
 

@@ -64,7 +64,7 @@ def test_standard_input_brings_rows() -> None:
 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forge_cli.apps.batch.inputs.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("forge_cli.apps.batch.inputs.MAX_LINE", 1 << 20)
     with pytest.raises(ForgeError, match="-:2:1: this line is longer than 1 MiB"):
         tasks("-", data=BytesIO(b'{"task": "a"}\n' + b" " * (2 << 20)))
 
@@ -83,21 +83,21 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
             "byte 0xe9 is not UTF-8; save the file as UTF-8",
         ),
         ("a.csv", b"task\nx\ny\xff\n", (3, 2), "byte 0xff is not UTF-8"),
-        ("a.jsonl", b"\n \n", (1, 1), "nothing in it"),
+        ("a.jsonl", b"\n \n", (1, 1), "it is empty"),
         ("a.jsonl", b'{"task": " "}', (1, 1), "the task is empty"),
         ("a.jsonl", b'{"task": "x", "id": ""}', (1, 1), "'id' must be"),
         (
             "a.jsonl",
             b'{"task": "x", "id": 1}\n\n{"task": "y", "id": "1"}',
             (3, 1),
-            "key '1' is that of line 1 already",
+            "duplicate key '1' (first on line 1)",
         ),
-        ("a.csv", b'id,task\na,"x\ny"\na,z\n', (4, 1), "key 'a' is that of line 2 already"),
-        ("a.csv", b'task\nx\n"y\nz\n', (3, 1), "not CSV: unexpected end of data"),
+        ("a.csv", b'id,task\na,"x\ny"\na,z\n', (4, 1), "duplicate key 'a' (first on line 2)"),
+        ("a.csv", b'task\nx\n"y\nz\n', (3, 1), "invalid CSV: unexpected end of data"),
         ("a.csv", b"task,b\nx,y\n\nz\n", (4, 2), "has 1 fields, the first one has 2"),
-        ("a.csv", b"task,task\nx,y\n", (1, 2), "column 2 is there twice"),
-        ("a.csv", b'task\n"x"y\n', (2, 1), "not CSV"),
-        ("a.txt", b"x", (1, 1), "does not say what it holds"),
+        ("a.csv", b"task,task\nx,y\n", (1, 2), "duplicate column 'task'"),
+        ("a.csv", b'task\n"x"y\n', (2, 1), "invalid CSV"),
+        ("a.txt", b"x", (1, 1), "unknown file type"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(
@@ -162,9 +162,9 @@ def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(
 @pytest.mark.parametrize(
     ("template", "problem"),
     [
-        ("Sum up {title", "a '{' stands alone, at character 8"),
-        ("Sum up title}", "a '}' stands alone, at character 13"),
-        ('{"a": {title}}', "a '{' stands alone, at character 1"),
+        ("Sum up {title", "unmatched '{' at character 8"),
+        ("Sum up title}", "unmatched '}' at character 13"),
+        ('{"a": {title}}', "unmatched '{' at character 1"),
         (" ", "--task is empty"),
     ],
 )

@@ -109,7 +109,7 @@ def serving(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.fixture(autouse=True)
 def _worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write("worker.yaml", WORKER)
-    monkeypatch.setattr("forge_cli.apps.batch.batch.LONGEST_DELAY", 0.01)
+    monkeypatch.setattr("forge_cli.apps.batch.batch.MAX_DELAY", 0.01)
 
 
 def items(project: Project, number: int) -> None:

@@ -82,9 +82,9 @@ def test_what_was_interrupted_is_not_done_and_little_money_is_money() -> None:
 
 def test_a_long_key_leaves_room_for_its_error() -> None:
     screen = BatchScreen("triage")
-    screen.take(failed("k" * 300, "the folder cannot be made"))
+    screen.take(failed("k" * 300, "the folder cannot be created"))
     (error,) = screen.failures
-    assert error.endswith(": failed: the folder cannot be made")
+    assert error.endswith(": failed: the folder cannot be created")
     assert len(error) < 80
 
 

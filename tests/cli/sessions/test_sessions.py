@@ -339,7 +339,7 @@ def test_a_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, st
     assert "Done | with" in done.out
     done = cli("replay", story)
     assert (done.code, done.out) == (3, "")
-    assert f"the record is not whole: line {task + 1}: {broken}\n" in done.err
+    assert f"the record is incomplete: line {task + 1}: {broken}\n" in done.err
 
 
 def test_a_task_that_somebody_took_out_is_missed(writer, cli, story) -> None:
@@ -353,7 +353,7 @@ def test_a_task_that_somebody_took_out_is_missed(writer, cli, story) -> None:
     path.write_text("".join(line.text() for line in kept))
     done = cli("replay", story)
     assert (done.code, done.out) == (3, "")
-    assert "the record is not whole: what the worker was told is missing" in done.err
+    assert "the record is incomplete: it has no task" in done.err
 
 
 def test_a_broken_chain_is_said_by_whoever_reads(writer, cli, story) -> None:

@@ -435,11 +435,11 @@ def test_a_worker(cli, project: Project, argv: list[str]) -> None:
     assert found["list_files", "result"] == (True, "")
     assert found["look", "result"][0]
     assert found["look", "result"][1].startswith("not called: ")
-    problem = "its result has a value of the type object in it, which JSON cannot carry"
+    problem = "its result has a value of the type object in it, which JSON cannot represent"
     assert found["odd", "result"] == (False, problem)
     assert found["endless", "result"] == (
         False,
-        "its result has nan in it, which JSON cannot carry",
+        "its result has nan in it, which JSON cannot represent",
     )
     assert found["twice", "result"] == (True, "it says: there is nothing to see")
 

@@ -203,7 +203,7 @@ UNSOUND = {
     "model: nope:x": "there is no model provider 'nope'",
     "model: script:nope.yaml": "nope.yaml: no such file",
     "toolsets: {custom: {module: ./no.py, tools: [x]}}": "there is no file ",
-    "plugins: [./grim.py]\ntoolsets: {grim: {}}": "it cannot say its instructions: RuntimeError: no words",
+    "plugins: [./grim.py]\ntoolsets: {grim: {}}": "its instructions cannot be read: RuntimeError: no words",
     "sandbox: {zones: [{name: etc, path: /etc, mode: ro}]}\ntoolsets: {filesystem: {}}": "",
 }
 

@@ -134,7 +134,7 @@ async def test_tools_call_tools_three_deep(gate: OpenGate) -> None:
     assert (await opened("t0")).ok
 
     [refused] = chain[3].outcomes
-    assert refused.error == "t4 was not called: tools call tools 3 deep at most"
+    assert refused.error == "t4 was not called: calls of tools by tools nest 3 deep at most"
     assert (refused.call.id, last.executed) == ("c1.1.1.1.1", [])
     results = {
         event.tool_call_id: event.parent_call_id
@@ -299,4 +299,4 @@ async def test_a_tool_that_is_stopped_calls_nothing_more(gate: OpenGate) -> None
     with anyio.fail_after(60):
         await opened("outer")
 
-    assert ends == ["outer is being stopped, so it calls no other tool"]
+    assert ends == ["outer is being stopped, so it cannot call other tools"]

@@ -66,7 +66,9 @@ PRE_SAID, ASK_SAID, BLOCKED_SAID = (
 
 
 def nonsense(shown: str) -> Verdict:
-    return Verdict(ASK, f"the tool's own check gave {shown}, which is not an approval, so it asks")
+    return Verdict(
+        ASK, f"the tool's own check returned {shown}, which is not an approval, so it asks"
+    )
 
 
 def failed(shown: str) -> Verdict:

@@ -93,7 +93,7 @@ def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(
     assert seen.result.status == "completed"
     assert [event.tools for event in seen.of(TurnStart)] == [("act",)] * 3
     assert seen.statuses == ["success", "success"]
-    assert warnings(seen) == [f"{TITLE}: {told}; the tools that it had stay"]
+    assert warnings(seen) == [f"{TITLE}: {told}; keeping its previous tools"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(
         ),
         (
             "def instructions(self): raise ValueError('mute')",
-            "it cannot say its instructions: ValueError: mute",
+            "its instructions cannot be read: ValueError: mute",
         ),
         (
             "@classmethod\n    def zones(cls, home): raise ValueError('none')",

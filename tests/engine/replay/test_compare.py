@@ -8,7 +8,7 @@ from typing import Any
 
 from forge_cli.core.events import TurnStart
 from forge_cli.core.messages import ToolSpec
-from forge_cli.engine.replay.drift import Likeness, Told, differences
+from forge_cli.engine.replay.drift import Likeness, RecordedPrompt, differences
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.history import History
 from forge_cli.events import Attachment, Message
@@ -17,7 +17,7 @@ from forge_cli.hooks import ModelRequest
 PAY = ToolSpec("pay", "Pay somebody", {"type": "object"})
 TASK = Message("user", "go")
 HISTORY = History([TASK])
-TOLD = Told("You pay.", (PAY,))
+TOLD = RecordedPrompt("You pay.", (PAY,))
 TURN = RecordedTurn(1, TurnStart(1, HISTORY.digest("You pay.", [PAY]), ("pay",)), (TASK,))
 REQUEST = ModelRequest("You pay.", HISTORY, [PAY])
 
@@ -26,7 +26,7 @@ def found(
     request: ModelRequest = REQUEST,
     *,
     turn: RecordedTurn = TURN,
-    told: Told | None = TOLD,
+    told: RecordedPrompt | None = TOLD,
     came: Sequence[str] = (),
 ) -> list[str]:
     return [
@@ -43,23 +43,25 @@ def test_a_tool_that_was_made_on_the_way_may_be_missing() -> None:
 
 def test_what_was_said_since_the_turn_before() -> None:
     later = replace(TURN, number=2, said=(Message("user", "more"),))
-    assert found(turn=later)[0] == "the model is told something else"
+    assert found(turn=later)[0] == "a message to the model differs"
     silent = ModelRequest("You pay.", History([TASK, Message("assistant", "x")]), [PAY])
-    assert found(silent)[0] == "the model is not told what it was told"
+    assert found(silent)[0] == "a message to the model is missing"
     file = Attachment("a.txt", "text/plain", b"x")
     assert found(
         ModelRequest("You pay.", History([Message("user", "go", attachments=(file,))]), [PAY])
-    )[0] == ("other files go along with the task")
+    )[0] == ("other files are attached to the task")
 
 
 def test_the_history_cannot_be_compared_where_a_secret_was_redacted() -> None:
     other = ModelRequest(
         "You pay.", History([Message("user", "before"), Message("assistant", "x"), TASK]), [PAY]
     )
-    assert found(other) == ["the history differs, and the record does not say in what"]
-    assert found(other, told=None) == ["the request differs, and the record does not say in what"]
-    secret = Told("You pay.", (ToolSpec("pay", "Pay [redacted:A_KEY]", PAY.input_schema),))
-    assert "the history differs, and the record does not say in what" not in found(
+    assert found(other) == ["the history differs, but the recording has only its hash"]
+    assert found(other, told=None) == ["the request differs, but the recording has only its hash"]
+    secret = RecordedPrompt(
+        "You pay.", (ToolSpec("pay", "Pay [redacted:A_KEY]", PAY.input_schema),)
+    )
+    assert "the history differs, but the recording has only its hash" not in found(
         other, told=secret
     )
 
@@ -125,7 +127,9 @@ def compared(
     recorded = ToolSpec("make", description, schema)
     turn = RecordedTurn(1, TurnStart(1, HISTORY.digest("You pay.", [recorded]), ("make",)), (TASK,))
     return found(
-        ModelRequest("You pay.", HISTORY, [now]), turn=turn, told=Told("You pay.", (recorded,))
+        ModelRequest("You pay.", HISTORY, [now]),
+        turn=turn,
+        told=RecordedPrompt("You pay.", (recorded,)),
     )
 
 

@@ -154,7 +154,7 @@ def test_an_inner_call_that_the_record_does_not_have_is_drift_and_is_not_made(
 
     found = drift(clerk, record)
 
-    sentence = 'a tool calls note {"text": "b"} in its turn, which the record does not have there'
+    sentence = 'a tool calls note {"text": "b"}, which is not in the recording of this turn'
     assert (found.kind, sentence in str(found)) == ("turns", True)
     assert not (clerk.folder / "noted.txt").exists()
 

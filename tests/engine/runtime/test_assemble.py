@@ -251,7 +251,7 @@ def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
         ("lok: ask", "FILE:6:29: toolsets.custom: it has no tool 'lok'; did you mean 'look'?"),
         (
             "zeppelin: ask",
-            "FILE:6:34: toolsets.custom: it has no tool 'zeppelin'; list it, or drop this",
+            "FILE:6:34: toolsets.custom: it has no tool 'zeppelin'; list it, or remove this entry",
         ),
         (
             "careful: preApproved",
@@ -272,7 +272,7 @@ def test_an_entry_without_effect_is_an_error(worker: Project, entries: str, prob
 def test_so_is_an_entry_for_a_tool_that_is_not_listed(worker: Project) -> None:
     toolsets = "filesystem:\n  tools: [read_file]\n  approval: {tools: {write_file: blocked}}"
     assert problem_of(worker, toolsets) == (
-        "FILE:5:36: toolsets.filesystem: 'write_file' is not among the tools listed here; list it, or drop this"
+        "FILE:5:36: toolsets.filesystem: 'write_file' is not among the tools listed here; list it, or remove this entry"
     )
 
 

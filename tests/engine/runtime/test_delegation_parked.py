@@ -188,7 +188,7 @@ def test_a_worker_whose_file_changed_meanwhile_asks_again(chain: Tree) -> None:
     again = chain.go_on(seen, *TURNS)
     assert "forge could not ask" in again.result.response
     assert any(
-        "no longer what was approved" in line.get("message", "")
+        "changed since it was approved" in line.get("message", "")
         for line in again.lines
         if "level" in line
     )
@@ -266,7 +266,7 @@ def test_a_call_that_may_have_run_further_down_asks_there(noted: Tree) -> None:
     assert [request.description for request in again.asked] == [
         "boss > helper > leaf wants to call note"
     ]
-    assert again.asked[0].reason == "note was cut off with these arguments: it may have run"
+    assert again.asked[0].reason == "note was interrupted with these arguments and may have run"
     assert again.result.response == "boss: helper: leaf: noted x"
     later = [*lines, *recorded(again)]
     left = {call_identity(name, {"input": "do it"}) for name in ("helper", "leaf")}

@@ -438,7 +438,9 @@ async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_wor
 async def test_an_answer_that_no_record_could_hold_is_a_no(answer: dict) -> None:
     worker = Worker.of(name="greeter", tools=[greet])
     (said,) = await outcomes(worker, call("greet", name="Ana"), asked=lambda request: answer)
-    assert said.endswith(f"denied: the approval callback gave {answer}, which is not a decision")
+    assert said.endswith(
+        f"denied: the approval callback returned {answer}, which is not a decision"
+    )
     (said,) = await outcomes(
         worker, call("greet", name="Ana"), asked=lambda request: ApprovalDecision(**answer)
     )

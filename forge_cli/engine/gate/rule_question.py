@@ -1,4 +1,7 @@
-"""Rules that are asked about once, before the first call that needs them: yes and no are kept in the user's config."""
+"""Questions about a rule set before the first call that needs it.
+
+Yes and no are saved in the user's config.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,11 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.toolbox import Toolbox
 
 SETS = "rule sets"
-"""The name that such a request has in place of a tool's."""
+"""The name of such a request, in place of a tool's."""
 
 
-class KeptQuestion:
-    """Asks a person, if one is there, whether a rule is to hold from now on, and keeps the answer."""
+class RuleQuestion:
+    """The question to a person whether a rule set applies from now on."""
 
     def __init__(
         self, judge: Judge, controller: ApprovalController, requests: Requests, toolbox: Toolbox
@@ -48,9 +51,9 @@ class KeptQuestion:
 
     @property
     def has_person(self) -> bool:
-        """Return True if a person is there whose config can be written.
+        """True if a person with a writable config can be asked.
 
-        A program that answers may say yes to everything, and is not asked to change a config.
+        A program that answers may approve everything, so it is not asked to change a config.
         """
         controller = self._controller
         if controller.callback is not None or not controller.bus.attended:
@@ -61,9 +64,10 @@ class KeptQuestion:
         )
 
     async def answer(self, asking: Asking, rule: GrantRule) -> ApprovalDecision | None:
-        """Ask about a rule that would allow the whole call: a yes lets it go on.
+        """Ask about a rule that would allow the whole call, and return a yes or None.
 
-        A trial that the rule lets apply is applied, and not done again. After any other answer the call asks by itself.
+        With a yes, a trial whose changes the rule allows is applied and not run again. After any
+        other answer the call asks by itself.
         """
         judged, preview = asking.judged, asking.preview
         since = time.monotonic()
@@ -86,25 +90,24 @@ class KeptQuestion:
         return None
 
     async def _ask(self, judged: Judged, rule: GrantRule, runs: CommandRun | None) -> bool:
-        """Return True if the person said yes; only what they said themselves is kept."""
+        """Return True if the answer is yes, and save an answer that a person gave."""
         file = self._judge.worker.policy_files["user"]
         request = self._request(judged, rule, runs, file)
         decision = await self._controller.request_approval(request, may_park=False)
         self._controller.bus.emit(settled_request(request, decision))
         if decision.approved or (decision.by == "user" and decision.note is None):
-            self._keep(rule, file, decision)
+            self._save(rule, file, decision)
         return decision.approved
 
-    def _keep(self, rule: GrantRule, file: str, decision: ApprovalDecision) -> None:
+    def _save(self, rule: GrantRule, file: str, decision: ApprovalDecision) -> None:
         said = rule if decision.approved else replace(rule, user_says=rule.user_refuses)
         try:
             plan_edit(Path(file), [said], user=True).write()
         except CannotEditError as error:
-            sentence = (
-                f"the answer holds for this session only: {error}; to keep it, add {for_user(said)}"
-            )
+            remedy = f"to save it, add {for_user(said)}"
+            sentence = f"the answer applies to this session only: {error}; {remedy}"
             self._controller.bus.emit(StatusEvent("warning", sentence))
-        self._toolbox.keep_rule(for_user(said))
+        self._toolbox.report_saved_rule(for_user(said))
 
     def _request(
         self, judged: Judged, rule: GrantRule, runs: CommandRun | None, file: str
@@ -113,13 +116,12 @@ class KeptQuestion:
         command = runs.argument if runs else None
         return ApprovalRequest(
             request_id=new_id("approval"),
-            tool_call_id=new_id(
-                "sets"
-            ),  # one of its own: the call that needs it has its verdict, and may ask itself
+            # An ID of its own: the call that needs the rule has one decision, which may still come.
+            tool_call_id=new_id("sets"),
             tool_name=SETS,
             args=deepcopy(judged.args),
             description=f"{worker} asks once: may it use {rule.user_title or rule.title}?",
-            reason=f"it would cover this call; yes and no are both kept in {file}",
+            reason=f"it would allow this call; the answer is saved in {file}, be it yes or no",
             risk="medium",
             rule=None,
             where=None,
