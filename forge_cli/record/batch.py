@@ -51,9 +51,11 @@ def open_item_session(
     """
     path = session_file(session)
     try:
-        log, read = (
-            BatchLog.resume(path) if log_exists(path) else (BatchLog.create(path), Log(path, ()))
-        )
+        if log_exists(path):
+            log, read = BatchLog.resume(path)
+        else:
+            log = BatchLog.create(path)
+            read = Log(path, ())
     except OSError as error:
         raise SessionLost(f"the session cannot be saved: {os_error_text(error)}") from None
     log.proofs.given = key

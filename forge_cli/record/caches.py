@@ -43,8 +43,8 @@ def split_caches(
     rows: list[Undoing] = []
     caches: dict[Action, UndoneCaches] = {}
     for each in found:
-        place = None if each.left or each.newer else _cache_of(each.file.path, folder)
-        if place is None:
+        place = _cache_of(each.file.path, folder)
+        if place is None or each.left or each.newer:
             rows.append(each)
             continue
         same = caches.setdefault(each.action, UndoneCaches(each.action))
@@ -58,6 +58,7 @@ def _cache_of(path: Path, folder: Path) -> Path | None:
     if not path.is_relative_to(folder):
         return None
     parts = path.relative_to(folder).parts
-    ends = (end for end in range(1, len(parts) + 1) if is_scratch(parts[:end]))
-    end = next(ends, None)
-    return None if end is None else folder.joinpath(*parts[:end])
+    for end in range(1, len(parts) + 1):
+        if is_scratch(parts[:end]):
+            return folder.joinpath(*parts[:end])
+    return None

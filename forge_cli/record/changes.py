@@ -162,9 +162,8 @@ class ChangeLog:
             entry = known.get((held.place.real, current_call())) or self._keep(held)
             if not entry.others and state_of(held) != entry.after:
                 entry = replace(entry, others=True)
-            self._write(
-                known, replace(entry, after=None if data is None else ("file", _hash_of(data)))
-            )
+            after = None if data is None else ("file", _hash_of(data))
+            self._write(known, replace(entry, after=after))
         try:
             yield
         except BaseException:
@@ -345,19 +344,22 @@ class ChangeLog:
 
     def _of_command(self, changes: ChangeSet, change: PathChange) -> ChangedFile:
         """Return the entry for a change by a command, and back up the earlier content."""
-        before, after = change.before, change.after
+        before = change.before
+        after = change.after
         entry = ChangedFile(
             change.zone,
             change.parts,
             before=_state(before),
             after=_state(after),
-            mode=before.mode if before else 0,
-            owner=before.owner if before else (0, 0),
-            size=before.size if before else 0,
             call=current_call(),
-            after_mode=after.mode if before and after and after.kind != "link" else None,
         )
-        if before is None or before.kind != "file" or before.detail == (after and after.detail):
+        if before is None:
+            return entry
+        entry = replace(entry, mode=before.mode, owner=before.owner, size=before.size)
+        # Links have no mode of their own on Linux.
+        if after and after.kind != "link":
+            entry = replace(entry, after_mode=after.mode)
+        if before.kind != "file" or before.detail == (after and after.detail):
             return entry
         return replace(entry, unkept=self._adopt(changes.source(change, "before"), before))
 
@@ -371,6 +373,7 @@ class ChangeLog:
             if not file.exists():
                 if self._kept() + before.size > COMMANDS_MAX:
                     return f"{COMMANDS_MAX >> 20} MB of backups are the limit for a session"
+                # A hard link costs no space, and the trial deletes its copy without writing to it.
                 try:
                     os.link(source, file)
                 except OSError:

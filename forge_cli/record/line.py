@@ -97,6 +97,7 @@ class Line(Struct):
             raise BadLine(place_of(error, where)) from None
         if (
             not isinstance(data, dict)
+            # Only what reading a log needs: the rest is checked when the event is read.
             or not isinstance(data.get("seq"), int)
             or not isinstance(data.get("type"), str)
         ):
@@ -225,11 +226,13 @@ def _is_consent(data: Mapping[str, Any]) -> bool:
 
 def _seal(data: JsonObject, after: Line | None, prove: Prove | None = None) -> str:
     """Chain a line to the one before it, add its hash, and return its text with the newline."""
+    # A copied line has the hash and the proof of another chain.
     data.pop("hash", None)
     data.pop("proof", None)
     data["prev"] = after.hash if after else None
     if prove and (proof := prove(_line_text(data))):
         data["proof"] = proof
+    # Encoded once: the text with the hash is the text that was hashed, with one key more.
     text = _line_text(data)
     data["hash"] = seal = _hash(text)
     return f'{text[:-1]}, "hash": "{seal}"}}\n'

@@ -64,6 +64,7 @@ def read_readable(path: Path) -> Log:
         try:
             lines.append(Line.read(piece, Mark(str(path), number)))
         except BadLine as error:
+            # The last line, which a crash may have left unfinished although it has its newline.
             if number == len(pieces) - 1 and not pieces[-1]:
                 break
             bad.append(error)

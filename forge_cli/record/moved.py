@@ -83,7 +83,9 @@ def find_moved(
 ) -> Whereabouts:
     """Find the content that has no backup among the files that are to be undone."""
     chosen = {file.path: file for file in files}
-    whole = chosen if calls is None else {file.path: file for file in log.changed()}
+    whole = chosen
+    if calls is not None:
+        whole = {file.path: file for file in log.changed()}
     lost = [file for file in chosen.values() if _is_lost(file, log)]
     elsewhere = [file for file in whole.values() if file.path not in chosen and _is_lost(file, log)]
     others: list[ChangedFile] = []
@@ -140,6 +142,7 @@ def _find_back(
         ]
         if fitting:
             source = min(fitting, key=lambda source: _preference(source, file))
+            # Each source can be moved once, even if two lost files had the same content.
             sources.remove(source)
             back[file.path] = Moved(source)
     return back

@@ -55,7 +55,9 @@ class OpenSession:
     @property
     def open_changes(self) -> Callable[[], ChangeLog] | None:
         """A function that opens the backups of changed files; None without a log."""
-        return (lambda: self._changes) if self.log else None
+        if self.log is None:
+            return None
+        return lambda: self._changes
 
     @cached_property
     def _changes(self) -> ChangeLog:
@@ -86,6 +88,7 @@ def open_session(
     A resumed session needs a writable log.
     """
     if keep:
+        # Temporary files of killed processes would stay for ever otherwise.
         sweep_folder(sessions_folder())
         if has_trials():
             from forge_cli.record.leftovers import drop_all_unfinished

@@ -122,6 +122,7 @@ def read_overview(path: Path) -> Overview:
         pid=None,
         waits=status in (None, "parked"),
         title=titled.title or "",
+        # An item of a batch is shown with its batch.
         batch=start.batch,
     )
 
@@ -186,7 +187,7 @@ def _indexed(index: StampedCache, path: Path) -> Overview:
     stamp = f"{FORMAT} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
     try:
         seen = read(Overview, index.find(path.name, stamp))
-    except Unreadable:
+    except Unreadable:  # not in the index, or written by another version
         seen = read_overview(path)
         if len(seen.task) + len(seen.title) <= MAX_TEXT:
             index.put(path.name, stamp, wire(seen))

@@ -44,6 +44,8 @@ def answer_request(
         chosen = replace(_chosen(read, open_requests(read.lines), request, pid), pid=pid)
         _hand_over(read, chosen, decision)
         return read, chosen, [chosen]
+    # Nobody uses the session: its lock is held while the answer is written, so that none can resume
+    # it meanwhile.
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)

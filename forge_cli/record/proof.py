@@ -92,6 +92,7 @@ def _user_key() -> bytes:
     if len(key) == _KEY_LENGTH:
         return key
     with hold_file_lock(file):
+        # Again under the lock: another process may have written the key in the meantime.
         if len(key := read_regular(file, _KEY_LENGTH + 1)) != _KEY_LENGTH:
             key = secrets.token_bytes(_KEY_LENGTH)
             replace_file(file, key, mode=0o600)

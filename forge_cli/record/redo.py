@@ -126,6 +126,7 @@ class RedoLog(ChangeLog):
         left = {entry.path for entry in self.changed()} - {each.file.path for each in plans}
         entries = [entry for entry in read_entries(self.folder / _UNDONE) if entry.path not in left]
         make_private(log.folder)
+        # The content first: an entry without its content could not be undone.
         for entry in entries:
             self.share(entry, log.folder)
         log.put_back(entries)
@@ -147,7 +148,9 @@ class RedoLog(ChangeLog):
     def _reverse(self, undoing: Undoing, *, is_source: bool) -> ChangedFile:
         """Return the reverse of a change, with the present state as the earlier one."""
         file = undoing.file
-        after_mode = file.mode if undoing.now and file.before and file.before[0] != "link" else None
+        after_mode: int | None = None
+        if undoing.now and file.before and file.before[0] != "link":
+            after_mode = file.mode
         entry = ChangedFile(
             file.zone, file.parts, before=undoing.now, after=file.before, after_mode=after_mode
         )

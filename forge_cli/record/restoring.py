@@ -145,6 +145,7 @@ def move_changed_file(source: ChangedFile, target: ChangedFile) -> None:
             with open(old.open(), "rb") as content:
                 replace_in(folder, new.place.name, content, like=old.place.info)
             os.unlink(old.place.name, dir_fd=old.place.folder)
+        # The new name first: after a power cut, the file has two names rather than none.
         sync_folder(".", within=folder)
         sync_folder(".", within=old.place.folder)
 
@@ -155,6 +156,6 @@ def put_back(parked: ChangedFile, file: ChangedFile) -> None:
     move_changed_file(parked, file)
     with hold_changed_file(file) as held:
         name, folder = held.place.name, held.place.folder
-        with suppress(OSError):
+        with suppress(OSError):  # only root may give files away
             os.chown(name, *file.owner, dir_fd=folder, follow_symlinks=False)
         os.chmod(name, file.mode, dir_fd=folder)

@@ -142,6 +142,7 @@ def _past(worker: WorkerState) -> Past:
     results it has.
     """
     missing = [call for call in worker.turn.values() if call.result is None]
+    # Innermost first, since an outer call ends only after the calls that it made.
     inner = list(reversed(worker.inner.values()))
     pending = {
         call.call.id: Pending(request.request_id, request.fingerprint, request.stamp, call.answer)
@@ -158,14 +159,24 @@ def _past(worker: WorkerState) -> Past:
             ended += found
     for call in inner:
         ended += _children(call)
-    is_open = bool(pending or children)
-    results = {call.call.id: call.as_result() for call in worker.turn.values()} if is_open else {}
+    messages = worker.messages
+    calls: list[ToolCall] = []
+    results: dict[str, CallResult] = {}
+    if pending or children:
+        cut_off = inner
+        for call in worker.turn.values():
+            calls.append(call.call)
+            if result := call.as_result():
+                results[call.call.id] = result
+    else:
+        messages = [*messages, *worker.turn_results()]
+        cut_off = [*inner, *missing]
     return Past(
-        messages=(*worker.messages, *(() if is_open else worker.turn_results())),
-        calls=tuple(call.call for call in worker.turn.values()) if is_open else (),
-        results={id: result for id, result in results.items() if result},
+        messages=tuple(messages),
+        calls=tuple(calls),
+        results=results,
         pending=pending,
-        cut_off=tuple(call.call for call in (inner if is_open else [*inner, *missing])),
+        cut_off=tuple(call.call for call in cut_off),
         in_flight=frozenset(
             identity for call, identity in worker.in_flight.items() if call not in children
         ),

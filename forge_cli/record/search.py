@@ -38,9 +38,11 @@ def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
     plain = max(_ESCAPED.split(wanted), key=len).encode()
     with suppress(OSError):
         data = read_regular(path)
-        for number, line in enumerate(data.split(b"\n"), 1) if may_contain(data, plain) else ():
-            found = _excerpt_of(line, wanted) if may_contain(line, plain) else None
-            if found is not None:
+        # Most logs do not contain the text, and most lines of the others do not either.
+        if not may_contain(data, plain):
+            return
+        for number, line in enumerate(data.split(b"\n"), 1):
+            if may_contain(line, plain) and (found := _excerpt_of(line, wanted)):
                 yield {"session": path.stem, "line": number, **found}
 
 

@@ -132,6 +132,7 @@ def undo_changes(
     emptied = [each.file for each in done if not each.left and each.file.before is None]
     for file in (*emptied, *log.passing(calls)):
         remove_folders(file)
+    # On disk before the backups are forgotten, or a power cut could lose both.
     sync_folders_of(file.path for file in (*files, *log.passing(calls)))
     missing_states = {file.before for file in moved.missing}
     restored = (each.file for each in done if each.left is None)
@@ -327,7 +328,8 @@ def said_messages(lines: Iterable[Line]) -> list[SaidMessage]:
             case MessageEvent(message=message, summary_of=None) if message.role == "user":
                 said = SaidMessage(said.seq if said else line.seq, message.text)
             case TurnStart(turn=turn):
-                found += [said] if said and turn == 1 else []
+                if said and turn == 1:
+                    found.append(said)
                 said = None
             case ContextUsage(rewound=int() as seq):
                 found = [each for each in found if each.seq < seq]

@@ -136,7 +136,7 @@ class HostedItems:
             while self._confirmed < number:
                 await self._more_confirmed.wait()
         if self._confirmed < number:
-            raise SessionLost("the process that started the batch does not answer any more")
+            raise SessionLost("the process that started the batch no longer answers")
 
     def _note_confirmed(self, number: int) -> None:
         self._confirmed = max(self._confirmed, number)

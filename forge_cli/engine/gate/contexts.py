@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
-from msgspec.structs import replace
 
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
@@ -22,7 +21,6 @@ from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.steps import (
     AnyCaller,
     CallClock,
-    Caller,
     CallingTool,
     Judged,
     Requested,
@@ -73,6 +71,7 @@ def _progress(
     fraction: float | None,
 ) -> None:
     event = StatusEvent("info", str(message), tool_call_id=call_id, progress=fraction)
+    # The bus belongs to the thread of the event loop, and a preview may run in another one.
     if threading.get_ident() == loop_thread:
         bus.emit(event)
     else:
@@ -125,11 +124,11 @@ class ToolCalls:
         """
         gate = self._gate
         above = self._outer.caller
-        caller = CallingTool(
-            self._outer.call.name, above if isinstance(above, Caller) else above.root
-        )
+        name = self._outer.call.name
         if isinstance(above, CallingTool):
-            caller = replace(caller, depth=above.depth + 1)
+            caller = CallingTool(name, above.root, above.depth + 1)
+        else:
+            caller = CallingTool(name, above)
         if caller.depth > MAX_DEPTH:
             sentence = (
                 f"{call.name} was not called: calls of tools by tools nest {MAX_DEPTH} deep at most"

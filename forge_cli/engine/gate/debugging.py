@@ -92,9 +92,9 @@ def find_unwritable(value: Any) -> str | None:
     elif isinstance(value, Struct):
         parts = [getattr(value, name) for name in value.__struct_fields__]
     else:
-        return (
-            None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
-        )
+        if hasattr(value, "model_dump"):  # a pydantic model
+            return None
+        return f"a value of the type {type(value).__name__}"
     for part in parts:
         if found := find_unwritable(part):
             return found

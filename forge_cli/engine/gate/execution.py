@@ -72,8 +72,12 @@ async def perform_tool(
     judged: Judged, make_context: Callable[[], ToolContext], clock: CallClock
 ) -> Performed:
     """Run a tool; no context is made for a tool that takes none."""
-    execute, args = judged.tool.execute, deepcopy(judged.args)
-    context = make_context() if getattr(execute, "takes_context", True) else cast(Any, None)
+    execute = judged.tool.execute
+    # A copy, so that the tool cannot change what is recorded.
+    args = deepcopy(judged.args)
+    context = cast(ToolContext, None)
+    if getattr(execute, "takes_context", True):
+        context = make_context()
     with executing(judged.call.id):
         return await perform(f"{TOOL}{judged.call.name}", clock, lambda: execute(args, context))
 

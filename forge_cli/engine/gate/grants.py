@@ -62,11 +62,15 @@ def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
 
     A rule of a toolset is also bound to the content of the tool.
     """
-    of_tool = rule.at[0] == "toolsets"
+    source = ""
+    digest = None
+    if rule.at[0] == "toolsets":
+        source = str(tool.source)
+        digest = tool.digest
     return fingerprint(
         worker=bound_to,
-        source=str(tool.source) if of_tool else "",
-        digest=tool.digest if of_tool else None,
+        source=source,
+        digest=digest,
         tool="",
         args={"at": rule.at, "says": rule.says},
     )
@@ -186,11 +190,14 @@ class SessionGrants(Struct):
         """
         given = self._real_keys
         missing = [need for need in without_kept(call.needs) if given.isdisjoint(_keys(need))]
-        own = [THIS_CALL] if call.fingerprint else []
-        own += [call.below] if call.below else []
-        offers = (*own, *offers_for(missing))
+        offers: list[GrantOffer] = []
+        if call.fingerprint:
+            offers.append(THIS_CALL)
+        if call.below:
+            offers.append(call.below)
+        offers += offers_for(missing)
         if call.trial:
-            offers = tuple(_at_trial(offers, call.trial))
+            offers = list(_at_trial(offers, call.trial))
         return tuple(replace(offer, covers=self._covers(offer, call)) for offer in offers)
 
     def _covers(self, offer: GrantOffer, call: AskedCall) -> int | None:

@@ -97,7 +97,8 @@ class Guard:
         with self.interrupt.scope():
             try:
                 judged = judged or await self.judge.decide(call, caller)
-                judged = typed_by_person(judged) if own_command else judged
+                if own_command:
+                    judged = typed_by_person(judged)
                 ended = await self._pass(requested, judged)
             except Refusal as refusal:
                 ended = refusal
@@ -124,6 +125,7 @@ class Guard:
                 consented = await self.consent.settle(requested, judged)
             if self.sync_consent:
                 await self.sync_consent()
+            # Again: asking may have taken minutes.
             self._check_interrupt()
             if self.judge.reopened:
                 self.judge.reopened.start(call)
@@ -193,6 +195,7 @@ class Guard:
         elif offer := self.judge.offers.get(requested.call.name):
             report_to_tool(offer.tool, outcome)
         outcome = replace(outcome, duration_ms=requested.duration_ms)
+        # Before the result is recorded: who reads the record may rely on what this stores.
         if self.before_result:
             await self.before_result(outcome.value.wire())
         self.finish(outcome)

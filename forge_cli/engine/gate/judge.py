@@ -93,7 +93,8 @@ class Judge:
         judged = await self.judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
             blocked = await blocked_above(self.parent, judged, self.sandbox)
-            judged = replace(judged, verdict=blocked) if blocked else judged
+            if blocked:
+                judged = replace(judged, verdict=blocked)
         if judged.verdict.approval is Approval.PRE_APPROVED and self.may_have_run(judged):
             reason = f"{call.name} was interrupted with these arguments and may have run"
             return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
@@ -134,6 +135,7 @@ class Judge:
                 own = Verdict(Approval.BLOCKED, error.reason)
             except ToolError as error:
                 raise _refusal(call, error) from None
+        # Imported only if there are grants: most calls have none, and the module is not small.
         if own and own.grants != ():
             from forge_cli.engine.gate.grants import own_rules
 
@@ -286,10 +288,11 @@ async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObjec
 async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict | None:
     """Return the verdict of a worker, or of its parents, on a child's call if it blocks."""
     offer = same_tool(judge, judged.offer)
-    verdict = None if offer is None else await _verdict_of_parent(judge, offer, judged, child)
-    if verdict is None or verdict.approval is not Approval.BLOCKED:
-        return await blocked_above(judge.parent, judged, child) if judge.parent else None
-    return blocked_by_parent(judge.worker.name, verdict)
+    if offer is not None:
+        verdict = await _verdict_of_parent(judge, offer, judged, child)
+        if verdict and verdict.approval is Approval.BLOCKED:
+            return blocked_by_parent(judge.worker.name, verdict)
+    return await blocked_above(judge.parent, judged, child) if judge.parent else None
 
 
 async def _verdict_of_parent(

@@ -94,8 +94,9 @@ class Policy(Struct, frozen=True):
     def _unnamed(self) -> Verdict:
         """The verdict on a tool without one of its own that the worker does not name."""
         verdict = self.default or SILENT
-        asks = verdict.approval is Approval.ASK
-        return replace(verdict, grants=((self.loosened,),) if self.loosened and asks else ())
+        if self.loosened and verdict.approval is Approval.ASK:
+            return replace(verdict, grants=((self.loosened,),))
+        return replace(verdict, grants=())
 
     def _grants(self, verdict: Verdict, paths: Sequence[Verdict]) -> Needs:
         """Return the needs of a call, if all of them can be granted.
@@ -115,7 +116,10 @@ class Policy(Struct, frozen=True):
             own = None
         zones_decide = tool.changes_paths or (own is False and tool.has_paths)
         if callable(own) or tool.stands_for or zones_decide:
-            return self.named if self.named and self.named.approval is Approval.BLOCKED else None
+            # The args decide, but not over a worker that blocks the tool.
+            if self.named and self.named.approval is Approval.BLOCKED:
+                return self.named
+            return None
         return self.combine(None if own is None else as_verdict(own))
 
     def approval_word(self, tool: Tool) -> str:

@@ -163,7 +163,9 @@ def _bounded_preview(preview: Preview) -> Preview:
         return preview
     whole = as_result(preview.value)
     value = bounded(whole, TRIAL_LIMIT if preview.tried else VALUE_LIMIT)
-    return dataclasses.replace(preview, value=value, shows=preview.shows if value == whole else ())
+    if value == whole:
+        return dataclasses.replace(preview, value=value)
+    return dataclasses.replace(preview, value=value, shows=())
 
 
 def _default_args(tool: Tool, args: Args) -> Iterator[str]:

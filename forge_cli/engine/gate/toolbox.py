@@ -217,7 +217,10 @@ class OpenToolset:
         self.warn(where, problem, notify)
 
     def warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
-        sentence = problem if problem.startswith(self.title) else f"toolsets.{self.name}: {problem}"
+        sentence = problem
+        if not problem.startswith(self.title):
+            sentence = f"toolsets.{self.name}: {problem}"
+        # Once for each place: the tools are listed again before every turn.
         entry = str(where or sentence)
         if entry not in self.warned:
             self.warned.add(entry)
@@ -359,7 +362,11 @@ def _winner(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) 
     replacing = {other.name for other in toolbox.toolsets if other.toolset.replaces}
     if (first.toolset in replacing) == (second.toolset in replacing):
         raise _clash(first, second, opened.where)
-    winner, loser = (first, second) if first.toolset in replacing else (second, first)
+    winner = first
+    loser = second
+    if second.toolset in replacing:
+        winner = second
+        loser = first
     opened.warn(
         None,
         f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}",

@@ -111,9 +111,9 @@ def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
         return None
     changes: list[str] = []
     if gone:
-        changes.append(f"{_quoted(gone)} {'is' if len(gone) == 1 else 'are'} gone")
+        changes.append(f"{_quoted(gone)} {_verb(gone)} gone")
     if new:
-        changes.append(f"{_quoted(new)} {'is' if len(new) == 1 else 'are'} new")
+        changes.append(f"{_quoted(new)} {_verb(new)} new")
     sentence = f"other tools are offered: {', '.join(changes)}"
     for name in gone:
         if found := nearest(name, new or after):
@@ -126,6 +126,10 @@ def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
             f"your own executables are available with {flag}; a replay ignores them otherwise"
         )
     return drift
+
+
+def _verb(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def other_text(kind: DriftKind, what: str, recorded: str, now: str) -> Drift:
@@ -351,7 +355,8 @@ def _other_history(
     tools = told.specs if told else request.tools
     if request.messages.digest(system, tools) == digest:
         return None
+    # Earlier versions of forge did not redact values because of the names of their keys.
     if request.messages.without_names().digest(system, tools) == digest:
-        return None  # an older version of forge recorded it
+        return None
     what = "history" if told else "request"
     return Drift("request", f"the {what} differs, but the recording has only its hash")

@@ -191,15 +191,15 @@ def test_no_key_goes_along(sorter: Sorter) -> None:
     [
         (None, "No such file or directory"),
         ("{nope", "Expecting property name"),
-        ("[]", "this is not a file that a scheduler wrote"),
-        ('{"id": 1}', "this is not a file that a scheduler wrote"),
-        ("silent", "nothing came for 1 s"),
+        ("[]", "not a file that a scheduler wrote"),
+        ('{"id": 1}', "not a file that a scheduler wrote"),
+        ("silent", "no answer for 1 s"),
     ],
 )
 async def test_who_does_not_answer_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, why: str
 ) -> None:
-    monkeypatch.setattr(executor, "ANSWER", 0.5)
+    monkeypatch.setattr(executor, "ANSWER_TIMEOUT", 0.5)
     file = tmp_path / "scheduler.json"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         if content == "silent":

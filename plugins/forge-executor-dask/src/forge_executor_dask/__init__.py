@@ -1,4 +1,4 @@
-"""The executor ``dask``: items of a batch on a Dask cluster, a local one of processes or yours."""
+"""The executor ``dask``, which runs items of a batch on a Dask cluster, local or remote."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __version__ = "0.2.0"
 
 
 def make(address: str, env: ExecutorEnv) -> AbstractAsyncContextManager[Executor]:
-    """Dask is imported when a batch begins that uses it."""
+    """Return the executor for an address; Dask is imported only when a batch uses it."""
     from forge_executor_dask.executor import open_executor
 
     return open_executor(address, env)
@@ -19,4 +19,5 @@ def make(address: str, env: ExecutorEnv) -> AbstractAsyncContextManager[Executor
 
 @hookimpl
 def forge_executors() -> list[ExecutorFactory]:
+    """Return the executor ``dask``."""
     return [ExecutorFactory("dask", make)]

@@ -1,4 +1,4 @@
-"""The executor itself, in the process that started the batch: it submits items and takes back their results."""
+"""The executor in the process that started the batch: submits items and takes back their results."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -27,28 +27,32 @@ from distributed.security import Security
 from forge_cli import ForgeError
 from forge_cli.errors import ModelError, WorkerError
 from forge_cli.executors import BatchItem, ExecutorEnv, ItemEnd, missing_here
-from forge_executor_dask.machine import BEAT, Message, run_item
+from forge_executor_dask.machine import HEARTBEAT_INTERVAL, Message, run_item
 
-ANSWER = 15.0
+ANSWER_TIMEOUT = 15.0
 """Seconds in which a cluster has to answer."""
-DELIVERY = 8.0
-"""Seconds that the end of a batch waits for machines, which deliver what their observers have left."""
-LOOK = 0.1
+DELIVERY_TIMEOUT = 8.0
+"""Seconds that the end of a batch waits for the last messages of machines."""
+LOOK_INTERVAL = 0.1
 """Seconds between two looks for the file of a scheduler."""
-ARRIVAL = 30.0
-"""Seconds in which the end of an item has to follow the end of its task."""
-SAME = ("forge-workers", "forge-executor-dask")
-"""Distributions that must be the same everywhere."""
+ARRIVAL_TIMEOUT = 30.0
+"""Seconds between the end of a task and the end of its item."""
+SAME_VERSIONS = ("forge-workers", "forge-executor-dask")
+"""Distributions that need the same version everywhere."""
 
 
 class DaskExecutor:
-    """An item is a Dask task; a machine that is lost means that Dask gives its tasks to another one.
+    """Runs each item as a Dask task, which Dask gives to another machine if one is lost.
 
-    There, the task asks again what to do, and is told to resume from the last line that came back.
+    A task asks for its order wherever it runs. On another machine it is told to resume from the
+    last line that came back.
     """
 
     def __init__(self, env: ExecutorEnv, client: Client, group: TaskGroup, parcel: bytes) -> None:
-        self._remote, self._client, self._group, self._parcel = env.remote, client, group, parcel
+        self._remote = env.remote
+        self._client = client
+        self._group = group
+        self._parcel = parcel
         self.batch = f"forge-{uuid.uuid4().hex}"
         self._queue = Queue(self.batch, client=client)
         self._boxes: dict[str, Queue] = {}
@@ -76,21 +80,21 @@ class DaskExecutor:
         self._group.start_soon(self._tell_all, self._interrupt(reason))
 
     async def _run(self, item: BatchItem) -> None:
-        """Follow one task to its end."""
+        """Wait for a task to end."""
         arrived = self._arrived[item.key]
         try:
             await self._client.submit(
                 run_item, self.batch, item.key, key=f"forge-{uuid.uuid4().hex}", pure=False
             )
-            with anyio.move_on_after(ARRIVAL):
+            with anyio.move_on_after(ARRIVAL_TIMEOUT):
                 await arrived.wait()
-            problem = "its end did not come back"
+            problem = "its result did not come back"
         except KilledWorker:
-            problem = "machine after machine was lost while it ran"
+            problem = "every machine that ran it was lost"
         except asyncio.CancelledError:
             if self._client.status == "running" or asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
-            problem = "the cluster does not answer any more"
+            problem = "the cluster no longer answers"
         except Exception as error:  # anything that a task or Dask raises
             problem = f"it failed on the cluster: {error}"
         if not arrived.is_set():
@@ -103,7 +107,7 @@ class DaskExecutor:
             self._more.set()
 
     async def listen(self) -> None:
-        """Take what machines send, in order."""
+        """Take the messages of machines in order."""
         await self._queue  # another connection may get from it before the scheduler has made it
         while True:
             messages: list[Message] = [await self._queue.get(), *await self._queue.get(batch=True)]
@@ -136,7 +140,7 @@ class DaskExecutor:
         return []
 
     def _order(self, key: str) -> str | None:
-        """Nothing where the item has ended already."""
+        """Return the order for an item, or None if the item has ended."""
         if not (item := self._items.get(key)):
             return None
         try:
@@ -159,21 +163,22 @@ class DaskExecutor:
             await self._tell(box, message)
 
     async def beat(self) -> None:
-        """Let machines know that somebody waits for them."""
+        """Send heartbeats, so that machines know that somebody waits for them."""
         while True:
-            await anyio.sleep(BEAT)
+            await anyio.sleep(HEARTBEAT_INTERVAL)
             await self._tell_all({"type": "beat"})
 
     async def close(self) -> None:
         with suppress(Exception):
             await self._tell_all({"type": "close"})
             await self._wait_for_machines()
+            # Twice: the scheduler counted the queue when it was created, and when it was awaited.
             self._queue.close()
-            self._queue.close()  # counted by the scheduler when it was made, and when it was awaited
+            self._queue.close()
 
     async def _wait_for_machines(self) -> None:
-        """Wait until every machine has closed its part; one that was lost is waited for until the time is over."""
-        with anyio.move_on_after(DELIVERY):
+        """Wait until every machine has closed its part, or until the time is over."""
+        with anyio.move_on_after(DELIVERY_TIMEOUT):
             while not self._closed.issuperset(self._boxes):
                 for message in [await self._queue.get(), *await self._queue.get(batch=True)]:
                     if message["type"] == "closed":
@@ -182,7 +187,7 @@ class DaskExecutor:
 
 @asynccontextmanager
 async def open_executor(address: str, env: ExecutorEnv) -> AsyncIterator[DaskExecutor]:
-    """Without an address there is a cluster of processes on this machine for as long as the batch runs."""
+    """Yield the executor; without an address, also run a cluster on this machine."""
     parcel = env.remote.parcel()
     async with AsyncExitStack() as stack:
         client = await _connect(address, env.concurrency, stack)
@@ -195,7 +200,7 @@ async def open_executor(address: str, env: ExecutorEnv) -> AsyncIterator[DaskExe
                 yield executor
             finally:
                 group.cancel_scope.cancel()
-                with anyio.CancelScope(shield=True), anyio.move_on_after(ANSWER):
+                with anyio.CancelScope(shield=True), anyio.move_on_after(ANSWER_TIMEOUT):
                     await executor.close()
 
 
@@ -206,9 +211,8 @@ async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Cli
         security = Security.temporary()
         address = await _start_cluster(concurrency, security, stack)
     try:
-        with anyio.fail_after(
-            2 * ANSWER
-        ):  # Dask itself waits for ever where something else listens there
+        # Dask itself waits for ever if another program listens at the address.
+        with anyio.fail_after(2 * ANSWER_TIMEOUT):
             scheduler = address
             if address.endswith(".json"):
                 scheduler = await anyio.to_thread.run_sync(
@@ -217,41 +221,44 @@ async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Cli
             client: Any = Client(
                 scheduler,
                 asynchronous=True,
-                timeout=ANSWER,
+                timeout=ANSWER_TIMEOUT,
                 set_as_default=False,
                 security=security,
             )
             stack.push_async_callback(_close, client)
             await client
-        await client.wait_for_workers(1, timeout=ANSWER)
+        await client.wait_for_workers(1, timeout=ANSWER_TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
         hint = (
             "name the address of its scheduler, such as tcp://host:8786, and start workers for it"
         )
-        why = str(error) or f"nothing came for {2 * ANSWER:.0f} s"
+        why = str(error) or f"no answer for {2 * ANSWER_TIMEOUT:.0f} s"
         raise ModelError(f"the cluster {address} does not answer: {why}", hint=hint) from None
     return cast(Client, client)
 
 
 async def _close(client: Any) -> None:
-    """Also one that never found its cluster."""
-    with suppress(Exception), anyio.move_on_after(ANSWER):
+    """Close a client, even one that never found its cluster."""
+    with suppress(Exception), anyio.move_on_after(ANSWER_TIMEOUT):
         await client.close()
 
 
 def _read_address(file: Path) -> str:
-    """The address of a scheduler in the file that it writes when it starts, which may be just now."""
-    late = time.monotonic() + ANSWER
+    """Return the address in the file of a scheduler, which may be about to write it."""
+    late = time.monotonic() + ANSWER_TIMEOUT
     while not file.exists() and time.monotonic() < late:
-        time.sleep(LOOK)
+        time.sleep(LOOK_INTERVAL)
     found = json.loads(file.read_bytes())
     if not isinstance(found, dict) or not isinstance(found.get("address"), str):
-        raise ValueError("this is not a file that a scheduler wrote")
+        raise ValueError("not a file that a scheduler wrote")
     return str(found["address"])
 
 
 async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitStack) -> str:
-    """Start a cluster on this machine; a client needs the key of ``security``: a scheduler runs what it is sent."""
+    """Start a cluster on this machine and return its address.
+
+    Clients need the key in ``security``, because a scheduler runs the code that it is sent.
+    """
     processes = max(1, min(concurrency, os.cpu_count() or 1))
     cluster = LocalCluster(
         n_workers=processes,
@@ -259,9 +266,8 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
         processes=True,
         asynchronous=True,
         dashboard_address=None,
-        scheduler_kwargs={
-            "dashboard_address": "127.0.0.1:0"
-        },  # the usual port may belong to another cluster
+        # Any free port, because the usual one may belong to another cluster.
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
         memory_limit=0,
         silence_logs=logging.CRITICAL,
         preload="forge_executor_dask.apart",
@@ -269,9 +275,8 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
     )
     try:
         await stack.enter_async_context(cluster)
-    except (
-        BaseException
-    ):  # cut off while it starts, it leaves processes that the end of this one would wait for
+    except BaseException:
+        # An interrupted start leaves processes, and this process would wait for them when it ends.
         for process in multiprocessing.active_children():
             process.kill()
         raise
@@ -279,8 +284,8 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
 
 
 async def _check(client: Client, parcel: bytes) -> None:
-    """Tell before the first item what is missing on a machine, or has another version there."""
-    for name in SAME:
+    """Raise WorkerError if a machine lacks something, or has another version of it."""
+    for name in SAME_VERSIONS:
         wanted = importlib.metadata.version(name)
         for machine, found in (
             await client.run(importlib.metadata.version, name, on_error="return")

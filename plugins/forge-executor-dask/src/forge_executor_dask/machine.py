@@ -1,4 +1,4 @@
-"""The machines of a cluster: one host of items in each Dask worker, and a queue to and from it."""
+"""The machines of a cluster, each with a host of items and queues to and from the executor."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -16,10 +16,10 @@ from distributed import Client, Queue, get_client
 from forge_cli import ForgeError
 from forge_cli.executors import ItemHost
 
-BEAT = 5.0
-"""Seconds between two heartbeats of the process that started the batch."""
-SILENCE = 60.0
-"""Seconds without one after which a machine stops working for it."""
+HEARTBEAT_INTERVAL = 5.0
+"""Seconds between two heartbeats of the executor."""
+MAX_SILENCE = 60.0
+"""Seconds without a heartbeat after which a machine stops its work."""
 Message = dict[str, Any]
 
 _machines: dict[str, Machine] = {}
@@ -27,7 +27,10 @@ _making = threading.Lock()
 
 
 def run_item(batch: str, key: str) -> None:
-    """The Dask task of an item: it asks the process that started the batch for its job, as it may be its second try."""
+    """Run an item as a Dask task.
+
+    The executor sends the order, because this may be its second attempt.
+    """
     with _making:
         machine = _machines.get(batch)
         if machine is None or machine.closed:
@@ -36,7 +39,7 @@ def run_item(batch: str, key: str) -> None:
 
 
 class Machine:
-    """The part that one Dask worker has in one batch."""
+    """The part of one Dask worker in one batch."""
 
     def __init__(self, batch: str, client: Client) -> None:
         self.closed = False
@@ -59,7 +62,7 @@ class Machine:
             self._changed.wait_for(lambda: self.closed or (self._host and self._answers[ask]))
             answers = self._answers.pop(ask)
         if self._host is None or not answers:
-            raise ForgeError("the process that started the batch does not answer any more")
+            raise ForgeError("the process that started the batch no longer answers")
         if answers[0]["order"] is not None:
             self._host.perform(answers[0]["order"])
 
@@ -70,7 +73,7 @@ class Machine:
         self._tell({"type": "pieces", "pieces": list(pieces)})
 
     def _listen(self) -> None:
-        """Take what comes in until the batch ends."""
+        """Take messages until the batch ends."""
         with suppress(OSError):  # the scheduler is gone
             while not self.closed:
                 first = self._in.get()
@@ -79,9 +82,9 @@ class Machine:
         self._close()
 
     def _watch(self) -> None:
-        """Stop when the process that started the batch is gone."""
-        while not self.closed and time.monotonic() - self._heard < SILENCE:
-            time.sleep(BEAT)
+        """Close when the executor is gone."""
+        while not self.closed and time.monotonic() - self._heard < MAX_SILENCE:
+            time.sleep(HEARTBEAT_INTERVAL)
         if not self.closed:
             self._close()
 
