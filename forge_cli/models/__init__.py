@@ -1,1 +1,1 @@
-"""Models that come in the box; each is a plugin like any other."""
+"""The built-in model providers, which are plugins like any other."""

@@ -1,4 +1,4 @@
-"""Failures between forge and a provider: the same sentences for all of them, and what another try can mend."""
+"""Failures of requests to a provider: their messages, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -21,127 +21,131 @@ from forge_cli.core.messages import current_pace
 from forge_cli.core.notify import Notify, RetryNotice, StatusNotice
 from forge_cli.core.text import cut, visible
 
-ATTEMPTS = 5
-ATTEMPTS_IN_SILENCE = 2
-"""How often a request is sent; a server that says nothing has taken long enough the first time."""
+MAX_ATTEMPTS = 5
+MAX_SILENT_ATTEMPTS = 2
+"""The attempts if a server does not respond: the first one has taken long enough."""
 DELAYS = (0.5, 1.0, 4.0, 10.0)
-DELAY_REFUSED = 1.0
-"""Seconds at most before a server is asked again that does not run, or is starting."""
-SHORTEST_WAIT = 1.0
-LONGEST_WAIT = 120.0
-"""Seconds that a server may ask for: where it asks for less, forge waits at least as long as it would by itself."""
+MAX_DELAY_REFUSED = 1.0
+"""Seconds before the retry if a server does not run, or is starting."""
+MIN_RETRY_AFTER = 1.0
+"""A server that asks for fewer seconds than this gets at least the usual delay."""
+MAX_RETRY_AFTER = 120.0
+"""Seconds that a server may ask for; forge gives up instead of waiting longer."""
 OTHER_MODEL = "or take another model: forge models list"
 DECLINED = "the model or its server declined to answer"
 NO_WORDS = "[The model declined to answer]"
-"""A refusal, as it is told; and in the place of its words, where it has none."""
+"""The text of a refusal that has no text of its own."""
 
-_SHOWN = 300
-_AGAIN = frozenset({408, 409, 425, 429})
+_MAX_SHOWN = 300
+_RETRYABLE = frozenset({408, 409, 425, 429})
 _BUSY = frozenset({429, 503, 529})
-_NEVER_AGAIN = frozenset({501, 505})
-_NO_ROOM = frozenset({"context_length_exceeded", "exceed_context_size_error"})
-_TOO_LONG = (
-    *("maximum context length", "exceeds the available context size", "context window"),
-    *("prompt is too long", "exceed context limit"),
+_NOT_RETRYABLE = frozenset({501, 505})
+_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_TOO_LONG_PHRASES = (
+    "maximum context length",
+    "exceeds the available context size",
+    "context window",
+    "prompt is too long",
+    "exceed context limit",
 )
-_NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 
 _REFUSED = frozenset({401, 402, 403, 404})
-"""A key that is wrong or may not do this, no money, no such model."""
+"""The key is invalid or may not do this, there is no credit, or no such model."""
 
 
 @dataclass(eq=False)
 class ProviderFailure(Exception):
-    """One attempt failed."""
+    """The failure of one attempt."""
 
     problem: str
     hint: str | None = None
-    attempts: int = field(default=ATTEMPTS, kw_only=True)
-    """How many there may be in all."""
+    attempts: int = field(default=MAX_ATTEMPTS, kw_only=True)
+    """The maximum number of attempts."""
     wait: float | None = field(default=None, kw_only=True)
-    """The seconds that the server asks for."""
+    """The seconds that the server asks to wait."""
     too_long: bool = field(default=False, kw_only=True)
     quick: bool = field(default=False, kw_only=True)
-    """No server has to be spared: the next attempt may come soon."""
+    """True if no server has to be spared, so that the retry may come soon."""
     busy: bool = field(default=False, kw_only=True)
-    """The provider has too much to do, so that others had better wait as well."""
+    """True if the provider is overloaded, so that other requests should wait as well."""
     refused: bool = field(default=False, kw_only=True)
-    """The key or the model is refused, so that others need not even ask."""
+    """True if the key or the model is refused, so that other requests are useless."""
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """The server that is asked, as people may see it; every failure names the real address."""
+    """The server of a provider, by an address without secrets that failures can show."""
 
     address: str
     address_variable: str
     key_variable: str
     key_source: str | None
-    """The origin of the key that is sent; None when none is sent."""
+    """The origin of the key that is sent; None if no key is sent."""
     status_page: str | None = None
-    """The page on which the provider tells of its troubles, if the address is its own."""
+    """The page with the provider's outages, if the address is the provider's own."""
 
     def connect_failed(self, error: BaseException) -> ProviderFailure:
         reasons = list(_causes(error))
-        untrusted = next(
-            (each for each in reasons if isinstance(each, ssl.SSLCertVerificationError)), None
-        )
-        if untrusted is not None:
-            why = shortened(getattr(untrusted, "verify_message", "") or str(untrusted))
-            hint = "behind a proxy that reads along, SSL_CERT_FILE names its certificate"
-            return ProviderFailure(
-                f"the certificate of {self.address} is not trusted: {why}", hint, attempts=1
-            )
+        for reason in reasons:
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                why = shortened(getattr(reason, "verify_message", "") or str(reason))
+                return ProviderFailure(
+                    f"the certificate of {self.address} is not trusted: {why}",
+                    "behind a proxy that decrypts, set SSL_CERT_FILE to the proxy's certificate",
+                    attempts=1,
+                )
         refused = any(
             isinstance(each, OSError) and each.errno == errno.ECONNREFUSED for each in reasons
         )
-        why = next(
-            (said for each in reversed(reasons) if (said := _message(each))), type(error).__name__
-        )
+        # the innermost cause says most
+        messages = list(filter(None, map(_message, reversed(reasons))))
+        why = messages[0] if messages else type(error).__name__
         hint = f"is the server running? {self.address_variable} says where it is"
         if self.status_page:
-            hint = f"look at the network, and at {self.status_page}"
+            hint = f"check the network, and {self.status_page}"
         return ProviderFailure(
             f"{self.address} cannot be reached: {shortened(why)}", hint, quick=refused
         )
 
     def redirected(self, target: str) -> ProviderFailure:
-        """A redirect to another server, where neither the key nor the conversation goes."""
-        problem = f"{self.address} sends us on to {shortened(target)}"
+        """Return the failure of a redirect to another server, which gets neither key nor text."""
         return ProviderFailure(
-            problem, f"if you trust it, set {self.address_variable} to it", attempts=1
+            f"{self.address} redirects to {shortened(target)}",
+            f"if you trust it, set {self.address_variable} to it",
+            attempts=1,
         )
 
     def redirected_astray(self, why: str) -> ProviderFailure:
-        """A redirect that cannot be followed."""
-        hint = f"does {self.address_variable} lead to the right server?"
+        """Return the failure of a redirect that cannot be followed."""
         return ProviderFailure(
-            f"{self.address} sends us on, but not to a server: {shortened(why)}", hint, attempts=1
+            f"{self.address} redirects, but not to a server: {shortened(why)}",
+            f"check that {self.address_variable} is the right server",
+            attempts=1,
         )
 
     def connect_timeout(self, seconds: float) -> ProviderFailure:
         return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
 
     def read_timeout(self, seconds: float, *, again: bool = True) -> ProviderFailure:
-        """Without ``again`` it is not asked a second time: one that is slow would start over."""
+        """Return the failure of a silent server; without ``again``, a slow one would start over."""
         hint = "models.NAME.timeout in the config gives a slow server more time"
-        attempts = ATTEMPTS_IN_SILENCE if again else 1
+        attempts = MAX_SILENT_ATTEMPTS if again else 1
         return ProviderFailure(
-            f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts
+            f"{self.address} did not respond for {seconds:g} s", hint, attempts=attempts
         )
 
     def cut_off(self) -> ProviderFailure:
         return ProviderFailure(
-            f"{self.address} broke off before its answer was complete", "try again later"
+            f"{self.address} closed the connection before its answer was complete",
+            "try again later",
         )
 
-    def garbage(self, text: str, *, attempts: int = ATTEMPTS) -> ProviderFailure:
-        hint = f"does {self.address_variable} lead to the right server?"
+    def garbage(self, text: str, *, attempts: int = MAX_ATTEMPTS) -> ProviderFailure:
+        hint = f"check that {self.address_variable} is the right server"
         if self.status_page:
             hint = "try again later"
         return ProviderFailure(
-            f"{self.address} sent something that is not an answer: {shortened(text)}",
-            hint,
-            attempts=attempts,
+            f"{self.address} sent an invalid answer: {shortened(text)}", hint, attempts=attempts
         )
 
     def refused(
@@ -153,97 +157,82 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         headers: Mapping[str, str] | None = None,
         model: str,
     ) -> ProviderFailure:
-        """The failure behind a status, which an error in the middle of a stream has as well; ``said`` tells it."""
+        """Return the failure for an HTTP status, or for an error in a stream.
+
+        ``said`` is the server's own message.
+        """
         headers = headers or {}
         if _is_passing(status, code, said, headers):
-            return self._busy(status, said, wait_wanted(headers))
+            return self._busy(status, said, retry_after(headers))
         problem, hint = self._final(status, said, code, model)
         too_long = is_too_long(status, code, said)
-        refused = not too_long and (status in _REFUSED or code in _NO_MONEY)
+        refused = not too_long and (status in _REFUSED or code in _NO_CREDIT)
         return ProviderFailure(
             f"{problem} ({said})", hint, attempts=1, too_long=too_long, refused=refused
         )
 
     def _busy(self, status: int, said: str, wait: float | None) -> ProviderFailure:
-        if wait is not None and wait > LONGEST_WAIT:
-            problem = f"{self.address} asks to come back in {wait:.0f} s"
+        if wait is not None and wait > MAX_RETRY_AFTER:
+            problem = f"{self.address} is rate limiting; retry in {wait:.0f} s"
             hint = f"wait that long, {OTHER_MODEL}"
             return ProviderFailure(
                 f"{problem} ({said})", hint, attempts=1, wait=wait, busy=status in _BUSY
             )
-        hint = f"try again later, {OTHER_MODEL}"
-        match status:
-            case 429:
-                problem = f"{self.address} has reached its limit of requests"
-            case 529:
-                problem = f"{self.address} is overloaded"
-            case _:
-                problem = f"{self.address} failed"
-                hint = (
-                    f"try again later; {self.status_page} tells more"
-                    if self.status_page
-                    else "try again later"
-                )
+        problem = f"{self.address} failed"
+        hint = "try again later"
+        if status == 429:
+            problem = f"{self.address} has reached its limit of requests"
+            hint = f"try again later, {OTHER_MODEL}"
+        elif status == 529:
+            problem = f"{self.address} is overloaded"
+            hint = f"try again later, {OTHER_MODEL}"
+        elif self.status_page:
+            hint = f"try again later; outages: {self.status_page}"
         return ProviderFailure(f"{problem} ({said})", hint, wait=wait, busy=status in _BUSY)
 
     def _final(self, status: int, said: str, code: str, model: str) -> tuple[str, str | None]:
-        """An error that no second attempt would mend, and what to do."""
-        keys = f"forge keys set {self.key_variable}"
+        """Return the message and the hint for an error that no retry would help."""
+        address = self.address
         if is_too_long(status, code, said):
-            hint = "the conversation is longer than the model's context window: start a new one, or give it less"
-            return f"{self.address} refused the request", hint
-        if code in _NO_MONEY or status == 402:
-            return (
-                f"{self.address} has no credit left for this key",
-                "look at the billing of your account",
-            )
+            hint = "the conversation exceeds the model's context window; start a new one"
+            return f"{address} refused the request", hint
+        if code in _NO_CREDIT or status == 402:
+            return f"{address} has no credit left for this key", "check the billing of your account"
         match status:
-            case 401 if not self.key_source:
+            case 401 | 403 if not self.key_source:
+                store = f"forge keys set {self.key_variable}"
                 return (
-                    f"{self.address} wants a key",
-                    f"set {self.key_variable}, or store one: {keys}",
+                    f"{address} requires a key",
+                    f"set {self.key_variable}, or store one: {store}",
                 )
             case 401:
-                return (
-                    f"{self.address} refused the key in {self.key_source}",
-                    f"set a valid one, {OTHER_MODEL}",
-                )
+                problem = f"{address} refused the key in {self.key_source}"
+                return problem, f"set a valid one, {OTHER_MODEL}"
             case 403:
-                allowed = (
-                    f"refused what the key in {self.key_source} asks for"
-                    if self.key_source
-                    else "wants a key"
-                )
-                return (
-                    f"{self.address} {allowed}",
-                    "look at what the key may do, and which models it may use",
-                )
+                problem = f"{address} does not allow this with the key in {self.key_source}"
+                return problem, "check the permissions of the key, and the models it may use"
             case 404:
-                hint = f"check the model's name '{visible(model)}' (forge models list), and {self.address_variable}"
-                return f"{self.address} knows no such model or address", hint
+                name = visible(model)
+                hint = f"check the model's name '{name}' (forge models list), and {self.address_variable}"
+                return f"{address} has no such model or path", hint
             case _ if 300 <= status < 400:
-                hint = f"does {self.address_variable} lead to the right server?"
-                return f"{self.address} sends us on to nowhere", hint
+                hint = f"check that {self.address_variable} is the right server"
+                return f"{address} redirects without a target", hint
             case _:
-                return (
-                    f"{self.address} {'failed' if status >= 500 else 'refused the request'}",
-                    None,
-                )
+                return f"{address} {'failed' if status >= 500 else 'refused the request'}", None
 
 
 def _is_passing(status: int, code: str, said: str, headers: Mapping[str, str]) -> bool:
-    """Return True if another try can mend it."""
-    again = status in _AGAIN or (status >= 500 and status not in _NEVER_AGAIN)
-    final = (
-        headers.get("x-should-retry") == "false"
-        or code in _NO_MONEY
-        or is_too_long(status, code, said)
-    )
-    return again and not final
+    """Return True if a retry can help."""
+    if headers.get("x-should-retry") == "false" or code in _NO_CREDIT:
+        return False
+    if is_too_long(status, code, said):
+        return False
+    return status in _RETRYABLE or (status >= 500 and status not in _NOT_RETRYABLE)
 
 
 class Retry:
-    """Waits between two attempts and reports it, or gives up with the last failure."""
+    """Waits between two attempts and reports the wait, or raises the last failure."""
 
     def __init__(
         self,
@@ -258,55 +247,65 @@ class Retry:
         self.delays = delays
 
     async def wait(self, attempt: int, failure: ProviderFailure) -> None:
-        """After attempt number ``attempt``; where there is no further one, this raises.
+        """Wait after an attempt, or raise if it was the last one.
 
-        The items of a batch wait for as long as the provider asks, since otherwise each of them would ask it again.
+        The items of a batch wait together, because otherwise each of them would ask a busy
+        provider again.
         """
         problem = self.redact(failure.problem)
         delay = self._delay(attempt)
-        if failure.wait is not None:
-            # "at once", and a time that is over, would use up all attempts while the server is still busy
-            delay = failure.wait if failure.wait >= SHORTEST_WAIT else max(failure.wait, delay)
+        if failure.wait is not None and failure.wait < MIN_RETRY_AFTER:
+            # zero, and a time that is over, would use up all attempts while the server is busy
+            delay = max(failure.wait, delay)
+        elif failure.wait is not None:
+            delay = failure.wait
         pace = current_pace.get()
-        attempts = ATTEMPTS if pace and failure.busy else failure.attempts
+        shared = pace if failure.busy else None
+        attempts = MAX_ATTEMPTS if shared else failure.attempts
         if attempt >= attempts:
-            if pace and failure.busy:
-                pace.hold(delay)
+            if shared:
+                shared.hold(delay)
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
             text = f"{self.model}: {problem}{tried}"
             raise ModelError(
                 text, hint=failure.hint, too_long=failure.too_long, refused=failure.refused
             )
-        delay = min(delay, DELAY_REFUSED) if failure.quick else delay
-        told = StatusNotice.of_retry(
+        if failure.quick:
+            delay = min(delay, MAX_DELAY_REFUSED)
+        notice = StatusNotice.of_retry(
             RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts)
         )
-        self.notify("warning", told)
+        self.notify("warning", notice)
         if pace:
-            pace.tell(told)
-        if pace and failure.busy:
-            await pace.back_off(delay)
+            pace.tell(notice)
+        if shared:
+            await shared.back_off(delay)
         else:
             await anyio.sleep(delay)
 
     def _delay(self, attempt: int) -> float:
-        """Longer each time, and not for everybody at the same moment."""
+        """Return a delay that grows with each attempt, and varies between clients."""
         jitter = random.uniform(1, 1.25)  # noqa: S311
         return self.delays[min(attempt, len(self.delays)) - 1] * jitter
 
 
 def is_too_long(status: int, code: str, said: str) -> bool:
-    """Return True if the conversation is longer than the model can hold; some servers have no code for it."""
-    return status == 413 or code in _NO_ROOM or any(phrase in said.lower() for phrase in _TOO_LONG)
+    """Return True if the conversation exceeds the model's context window.
+
+    Some servers have no code for it, so their words are compared.
+    """
+    if status == 413 or code in _TOO_LONG_CODES:
+        return True
+    return any(phrase in said.lower() for phrase in _TOO_LONG_PHRASES)
 
 
 def http_text(status: int, message: str) -> str:
-    """``HTTP 429: slow down``."""
+    """Return a status with its message, as ``HTTP 429: slow down``."""
     return f"HTTP {status}: {message}" if message else f"HTTP {status}"
 
 
 def read_error(body: str) -> tuple[str, str]:
-    """The message and the code in the body of an error, whichever of the usual shapes it has."""
+    """Return the message and the code in the body of an error, in any of the usual shapes."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -326,17 +325,17 @@ def read_error(body: str) -> tuple[str, str]:
 
 
 def shortened(text: str) -> str:
-    """Third-party text on one line: no markup, nothing that a terminal obeys, no more than a glance."""
+    """Return third-party text on one short line, without markup or terminal escapes."""
     if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
         text = re.sub(
             r"<(script|style)\b.*?</\1>|<[^>]*>", " ", text, flags=re.IGNORECASE | re.DOTALL
         )
     line = " ".join(text.split())
-    return visible(cut(line, _SHOWN, "end"))
+    return visible(cut(line, _MAX_SHOWN, "end"))
 
 
-def wait_wanted(headers: Mapping[str, str]) -> float | None:
-    """The seconds in ``retry-after-ms`` or ``retry-after``, which may be a date too; None where neither makes sense."""
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of ``retry-after-ms`` or ``retry-after``, which may be a date, or None."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         if re.fullmatch(r"-?\d{1,12}(\.\d{1,9})?", said := headers.get(name, "").strip()):
             return max(0.0, float(said) / unit)
@@ -349,7 +348,7 @@ def wait_wanted(headers: Mapping[str, str]) -> float | None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """From the library's own error to the first cause, which says more."""
+    """Yield an error and its causes, down to the first one."""
     while error is not None:
         if isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]

@@ -1,4 +1,4 @@
-"""The HTTP client of all providers: httpx2, with our time limits, server-sent events, and failures of one kind."""
+"""The HTTP client of all providers: httpx2 with time limits, events and uniform failures."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from forge_cli.models.failures import Endpoint, ProviderFailure
 if TYPE_CHECKING:
     import httpx2
 
-CONNECT = 10.0
-DRAIN_SECONDS = 0.2
-LONGEST_ERROR = 64 * 1024
-LONGEST_ANSWER = 128 * 2**20
+CONNECT_TIMEOUT = 10.0
+DRAIN_TIMEOUT = 0.2
+MAX_ERROR_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 128 * 2**20
 TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -41,19 +41,19 @@ class RedirectRefused(Exception):
 
 
 class Timeouts(Struct, frozen=True):
-    """Seconds to connect, and seconds without anything new; an answer as a whole may take as long as it likes.
+    """Seconds to connect, and seconds without anything new; a whole answer has no limit.
 
-    A local server may read a long prompt for minutes before it says the first word.
+    A local server may read a long prompt for minutes before the first word.
     """
 
-    connect: float = CONNECT
+    connect: float = CONNECT_TIMEOUT
     read: float = 300
     first: float | None = None
-    """Until the first word, where that may take longer."""
+    """Seconds until the first word, if that may take longer."""
 
 
 class HttpAnswer:
-    """The answer of a server: status and headers, and the body piece by piece."""
+    """The answer of a server: its status, its headers, and its body in pieces."""
 
     def __init__(self, response: httpx2.Response, patience: IdleTimeout) -> None:
         self.status_code = response.status_code
@@ -66,11 +66,11 @@ class HttpAnswer:
         return media_type(self.headers)
 
     async def read_piece(self) -> bytes:
-        """Read the next piece as it comes, without its compression; nothing at the end of the body."""
+        """Read the next piece, decompressed; empty at the end of the body."""
         return await self.patience.wait(anext(self._pieces, b""))
 
-    async def read_beginning(self, limit: int = LONGEST_ERROR) -> str:
-        """Read as much of the body as is worth reading."""
+    async def read_beginning(self, limit: int = MAX_ERROR_BYTES) -> str:
+        """Read the body up to a limit."""
         found = bytearray()
         while len(found) <= limit and (piece := await self.read_piece()):
             found += piece
@@ -82,10 +82,10 @@ class HttpAnswer:
 
 @dataclass
 class _Pool:
-    """Clients of httpx2 for all models of an event loop, whose requests share connections; the last model closes them.
+    """Clients of httpx2 for all models of an event loop; the last model closes them.
 
-    Each request has a client to itself, with one connection: httpx2 looks at all connections of a client for each
-    request, which takes longer than all else where a batch has a hundred of them.
+    Each request uses a client with one connection, because httpx2 checks all connections of a
+    client for each request. With the hundred connections of a batch, that dominates everything.
     """
 
     trust_env: bool
@@ -114,7 +114,7 @@ class _Pool:
 
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _Pool]] = WeakKeyDictionary()
-"""By event loop, and by whether the proxies of the environment are used."""
+"""The pools by event loop, and by whether the environment's proxies are used."""
 
 
 @dataclass(kw_only=True)
@@ -126,14 +126,14 @@ class HttpClient:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeouts: Timeouts = field(default_factory=Timeouts)
     trust_env: bool = False
-    """True if the proxies that the environment names are used."""
+    """True if the proxies in the environment are used."""
     _pool: _Pool | None = field(default=None, repr=False)
 
     @asynccontextmanager
     async def request(
         self, method: str, url: str | None = None, body: bytes = b""
     ) -> AsyncIterator[HttpAnswer]:
-        """Send one request, within whose ``async with`` its answer is read."""
+        """Send a request; its answer is read inside the ``async with``."""
         self._pool = self._pool or _Pool.join(self.trust_env)
         patience = IdleTimeout(self.timeouts.read, self.timeouts.first)
         try:
@@ -160,7 +160,7 @@ class HttpClient:
 
     @property
     def _headers(self) -> dict[str, str]:
-        """Compression is not asked for: gateways hold back events to compress them together."""
+        # Compression is not requested: gateways hold events back to compress them together.
         own = {
             "content-type": "application/json",
             "user-agent": f"forge/{__version__}",
@@ -177,7 +177,7 @@ class HttpClient:
 
 @lru_cache(maxsize=32)
 def _parsed(url: str) -> httpx2.URL:
-    """An address, which takes as long to read as the rest of a request, and is the same in every turn."""
+    """Parse an address, which takes as long as the rest of a request, once."""
     import httpx2
 
     return httpx2.URL(url)
@@ -200,14 +200,14 @@ def _new_client(trust_env: bool) -> httpx2.AsyncClient:
 
 
 async def keep_origin(request: httpx2.Request) -> None:
-    """Refuse a redirect that leads to another origin, or on which the request would lose its body."""
+    """Refuse a redirect to another origin, or one that drops the body of the request."""
     asked = request.method, request.url.scheme, request.url.host, request.url.port
     if request.extensions.setdefault("asked", asked) != asked:
         raise RedirectRefused(str(request.url))
 
 
 def explain(error: BaseException, endpoint: Endpoint, timeouts: Timeouts) -> ProviderFailure | None:
-    """The failure behind an error of httpx2 or of a request; None for a bug."""
+    """Return the failure for an error of httpx2 or of a request; None for a bug."""
     import httpx2
 
     match error:
@@ -232,23 +232,23 @@ def explain(error: BaseException, endpoint: Endpoint, timeouts: Timeouts) -> Pro
 
 
 def not_ready(error: Exception, settings: str = PROXIES) -> ModelError:
-    """The sentence for settings in the environment that no client can be made with."""
-    hint = f"look at the {settings} in the environment"
+    """Return the error for an environment in which no client can be created."""
     return ModelError(
-        f"no connection can be made ready: {type(error).__name__}: {error}", hint=hint
+        f"cannot prepare a connection: {type(error).__name__}: {error}",
+        hint=f"check the {settings} in the environment",
     )
 
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Those of SSL_CERT_FILE or the system; each proxy would read them again."""
+    """Return the certificates of SSL_CERT_FILE or the system, which take long to read."""
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """The type in ``content-type`` without its parameters, in lower case."""
+    """Return the type in ``content-type`` without parameters, in lower case."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -261,11 +261,11 @@ class EventReader:
         self._size = 0
 
     async def read(self) -> list[str]:
-        """The data of those that came together, without empty ones and null; none once the answer has ended."""
+        """Return the next events that came together; empty at the end of the answer."""
         while piece := await self._response.read_piece():
             self._size += len(piece)
-            if self._size > LONGEST_ANSWER:
-                raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
+            if self._size > MAX_ANSWER_BYTES:
+                raise TooLong(TOO_LONG.format(MAX_ANSWER_BYTES))
             if events := _with_data(self._lines.feed(piece)):
                 return events
         return _with_data(self._lines.close())
@@ -276,19 +276,19 @@ def _with_data(events: list[str]) -> list[str]:
 
 
 async def drain(pieces: AsyncIterator[object]) -> None:
-    """Read on behind a complete answer, whose end mostly has arrived: its connection serves the next request then."""
+    """Read the rest of a complete answer, so that its connection can serve the next request."""
     with suppress(Exception):  # the answer is complete: a failure now does not matter
-        async with asyncio.timeout(DRAIN_SECONDS):
+        async with asyncio.timeout(DRAIN_TIMEOUT):
             async for _ in pieces:
                 pass
 
 
 class TooLong(ValueError):
-    """An answer does not end."""
+    """Raised for an answer that does not end."""
 
 
 class SseReader:
-    """Collects lines into events; an event is the text of its data lines."""
+    """A parser of server-sent events; an event is the text of its data lines."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -297,8 +297,8 @@ class SseReader:
         self._after_cr = False
 
     def feed(self, piece: bytes) -> list[str]:
-        """The events that these bytes complete."""
-        if self._after_cr:
+        """Return the events that these bytes complete."""
+        if self._after_cr:  # a CR LF may be split between two pieces
             piece = piece.removeprefix(b"\n")
         self._after_cr = piece.endswith(b"\r")
         self._rest += piece
@@ -315,7 +315,7 @@ class SseReader:
         return events
 
     def close(self) -> list[str]:
-        """The event that only misses its blank line; a line that is not complete does not count."""
+        """Return the event that only lacks its blank line; an incomplete line is dropped."""
         data = self._data
         self._data = []
         return ["\n".join(data)] if data else []
@@ -329,26 +329,26 @@ class SseReader:
 
 
 class IdleTimeout:
-    """The seconds in which something useful must come; what the listener takes its time for does not count."""
+    """A time limit for something useful; the time that the caller takes between does not count."""
 
     def __init__(self, seconds: float, first: float | None = None) -> None:
-        """``first`` is for what comes before anything useful has."""
+        """Take another limit, ``first``, for the time before anything useful has come."""
         self.seconds = seconds
         self.limit = self.left = first or seconds
         self.begun = False
 
     def renew(self) -> None:
-        """Something useful has come."""
+        """Start the time again, because something useful has come."""
         self.begun = True
         self.limit = self.seconds
         self.extend()
 
     def extend(self) -> None:
-        """The expected thing is on its way."""
+        """Start the time again, because the server reports progress."""
         self.left = self.limit
 
     async def wait(self, item: Awaitable[T]) -> T:
-        """A TimeoutError where it does not come in time."""
+        """Return the awaited item, or raise TimeoutError if the time is over."""
         since = time.monotonic()
         async with asyncio.timeout(self.left):
             found = await item
@@ -359,7 +359,7 @@ class IdleTimeout:
 async def until_silent(
     items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]
 ) -> AsyncGenerator[T]:
-    """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
+    """Yield the items of a stream; raise TimeoutError if no ``useful`` one comes in time."""
     patience = IdleTimeout(seconds)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Requests as providers accept them: JSON that never fails to be written, and ids of calls that are legal."""
+"""Bodies of requests that providers accept: valid JSON, and legal IDs of calls."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class RequestIds:
-    """The ids that calls have in the requests of one conversation: legal, and each used once, unlike those in its log.
+    """The IDs of calls in the requests of a conversation: legal and unique, unlike in its log.
 
-    New ones depend on nothing but the history, so that every request begins with the bytes of the one before.
+    New IDs depend on the history alone, so that every request begins with the bytes of the one
+    before, which providers cache.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class RequestIds:
         self._open: list[tuple[str, str]] = []
 
     def mend(self, message: Message) -> Message:
-        """The next message of the history; the very same one where nothing has to change."""
+        """Return the next message with legal IDs; the same object if it needs no change."""
         if message.role == "assistant":
             given = [call.id for call in message.calls]
             ids = [self._own(call_id) for call_id in given]
@@ -53,15 +54,14 @@ class RequestIds:
         tries = len(self._taken)
         while not is_legal_id(own) or own in self._taken:
             # nine letters and digits, because Mistral's templates refuse any other id
-            own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[
-                :9
-            ]
+            digest = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass"))
+            own = digest.hexdigest()[:9]
             tries += 1
         self._taken.add(own)
         return own
 
     def _answered(self, call_id: str) -> str:
-        """The id of the call that a result is for: where several had the same, they stand in order."""
+        """Return the ID of the call that a result is for; of equal IDs, the first one open."""
         for pair in self._open:
             if pair[0] == call_id:
                 self._open.remove(pair)
@@ -70,12 +70,12 @@ class RequestIds:
 
 
 def json_bytes(value: Any) -> bytes:
-    """In UTF-8, with no space between its parts."""
+    """Return JSON in UTF-8 without spaces."""
     return _json(value, _compact).encode()
 
 
 def json_within(value: Any) -> str:
-    """JSON that is text within a request, such as the args of a call."""
+    """Return JSON that becomes text in a request, such as the arguments of a call."""
     return _json(value, _spaced)
 
 
@@ -84,11 +84,10 @@ def _json(value: Any, encode: Callable[[Any], str]) -> str:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
         text = encode(jsonable(value))
-    return (
-        text
-        if _fits_utf8(text)
-        else _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
-    )
+    if _fits_utf8(text):
+        return text
+    # a lone surrogate is no character; its escape at least shows what was there
+    return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
 def _fits_utf8(text: str) -> bool:

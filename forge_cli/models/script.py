@@ -1,4 +1,4 @@
-"""script:FILE, the scripted model: what it says and calls stands in a file, so that everything else can be real."""
+"""``script:FILE``, a model whose text and calls come from a file, for tests and demos."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ _PIECE = re.compile(r"\s*\S+\s*")
 
 class ScriptedCall(Config):
     tool: str
+    """A call of the model."""
+
     input: dict[str, Any] = Field(default_factory=dict)
 
 
 class TurnExpectation(Config):
     result: str
+    """The expectation of a turn: text in a result of the calls before it."""
 
 
 class ScriptedTurn(Config):
-    """One turn of the model: what it must have been told, what it says, what it calls."""
+    """One turn of the model: what it expects, its text and its calls."""
 
     expect: TurnExpectation | None = None
     text: str = ""
@@ -49,16 +52,18 @@ class ScriptedTurn(Config):
 
 class ScriptFile(Config):
     turns: list[ScriptedTurn]
+    """A script: the turns of the model in order."""
+
     title: str = ""
-    """The title that it gives a conversation, where it is asked for that."""
+    """The title that the model gives a conversation, if asked for one."""
 
 
 class ScriptError(ForgeError):
-    """The conversation left the script."""
+    """Raised if the conversation does not follow the script."""
 
 
 class ScriptedModel:
-    """Speaks its turns in order, regardless of its input; a resumed session finds it where it left off."""
+    """A model that plays its turns in order; a resumed session continues where it stopped."""
 
     context_window: int | None = None
 
@@ -70,7 +75,7 @@ class ScriptedModel:
         self._seen = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """The next turn of the script; a ModelError where there is none, or where it expected something else."""
+        """Yield the next turn; raise ScriptError if there is none, or it expected another result."""
         if request.system == TITLE_INSTRUCTIONS:
             yield TextDelta(self._script.title)
             yield TurnEnd()
@@ -78,9 +83,10 @@ class ScriptedModel:
         index = self._place(request.messages) if self._spoken is None else self._spoken
         self._spoken = index + 1
         if index >= len(self._script.turns):
+            turns = counted(len(self._script.turns), "turn")
             raise ScriptError(
-                f"{self.name} has {counted(len(self._script.turns), 'turn')}, and turn {index + 1} was asked for",
-                hint="add a turn to the script, or look why the work was not done",
+                f"{self.name} has {turns}, but turn {index + 1} was requested",
+                hint="add a turn to the script, or check why the task was not done before",
             )
         turn = self._script.turns[index]
         known = _Known(request.messages, turn.where(), self.name)
@@ -95,16 +101,19 @@ class ScriptedModel:
         )
 
     def _place(self, messages: Iterable[Message]) -> int:
-        """The turn to begin with: after the last one in the history; a script that is over starts again."""
-        said = [
-            message.native for message in messages if message.role == "assistant" and message.native
-        ]
-        last = said[-1] if said else None
-        spoken = last["turn"] if isinstance(last, dict) and last.get("script") == self.name else 0
-        return spoken if spoken < len(self._script.turns) else 0
+        """Return the turn to begin with: the one after the last in the history, or the first."""
+        for message in reversed(list(messages)):
+            if message.role != "assistant" or not message.native:
+                continue
+            last = message.native
+            if isinstance(last, dict) and last.get("script") == self.name:
+                spoken: int = last["turn"]
+                return spoken if spoken < len(self._script.turns) else 0
+            return 0
+        return 0
 
     def _call_name(self, index: int, messages: Sequence[Message]) -> str:
-        """How the ids of a turn begin: by its number, raised until no call of the history has it."""
+        """Return the beginning of the IDs of a turn, which no call of the history has."""
         for message in messages[self._seen :]:
             self._taken.update(call.id.rpartition("_")[0] for call in message.calls)
         self._seen = len(messages)
@@ -117,7 +126,7 @@ class ScriptedModel:
 
 
 class _Known:
-    """The values of placeholders: the task, and the results of the calls that were made last."""
+    """The values of placeholders: the task, and the results of the last calls."""
 
     def __init__(self, messages: Iterable[Message], where: Mark | None, name: str) -> None:
         told = list(messages)
@@ -130,11 +139,12 @@ class _Known:
     def check(self, turn: ScriptedTurn, index: int) -> None:
         if turn.expect and not any(turn.expect.result in result for result in self.results):
             got = "; ".join(repr(result[:200]) for result in self.results) or "no results"
-            problem = f"turn {index + 1} of {self._name} expected a result with {turn.expect.result!r}, got {got}"
+            wanted = repr(turn.expect.result)
+            problem = f"turn {index + 1} of {self._name} expected a result with {wanted}, got {got}"
             raise ScriptError(problem, where=turn.where("expect"))
 
     def fill(self, value: Any) -> Any:
-        """Replace the three placeholders, deep inside inputs too; other braces stay."""
+        """Replace the placeholders in a value, also inside lists and objects."""
         match value:
             case str():
                 return _PLACEHOLDER.sub(self._replace, value)
@@ -150,12 +160,14 @@ class _Known:
             return self.task
         index = int(match.group(1)) if match.group(1) else -1
         if index >= len(self.results) or not self.results:
-            problem = f"{match.group()} stands in the script, but {counted(len(self.results), 'result')} came before it"
+            count = counted(len(self.results), "result")
+            problem = f"the script uses {match.group()}, but {count} came before it"
             raise ScriptError(problem, where=self._where)
         return self.results[index]
 
 
 def make(name: str, env: ModelEnv) -> ScriptedModel:
+    """Create the model that plays a script."""
     file = env.find(name)
     script = parse_config(ScriptFile, read_document(file).data, file=str(file))
     env.notify(
@@ -167,4 +179,5 @@ def make(name: str, env: ModelEnv) -> ScriptedModel:
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
+    """Register the ``script`` provider."""
     return [ModelFactory("script", make, needs="a file of turns; no key, no network")]

@@ -1,4 +1,4 @@
-"""How many tokens a model can hold in mind, as the table that comes with genai-prices says."""
+"""Context windows of models, from the table of genai-prices."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from forge_cli.files.home import forge_home
 
 @cache
 def listed_window(provider: str, model: str) -> int | None:
-    """The window of a model; None where the table does not know it.
+    """Return the context window of a model in tokens; None if the table does not know it.
 
-    To load the table takes longer than everything else before the first request, so what it said is kept until it
-    changes.
+    Loading the table takes longer than everything else before the first request, so its answers
+    are cached until it changes.
     """
     found = find_spec("genai_prices")
     if found is None or found.origin is None:

@@ -69,11 +69,11 @@ def refusal(
     )
 
 
-def page(kind: str, body: bytes, says: str = "not an answer") -> Fault:
+def page(kind: str, body: bytes, says: str = "an invalid answer") -> Fault:
     return Fault(lambda wire: [sized("200 OK", body, kind=kind)], says=says)
 
 
-def stream(*steps: bytes | str | Drip, says: str = "broke off", **more: Any) -> Fault:
+def stream(*steps: bytes | str | Drip, says: str = "closed the connection", **more: Any) -> Fault:
     """A stream that begins well and brings these instead of events."""
     return Fault(lambda wire: [CHUNKED, *steps], says=says, **more)
 
@@ -103,9 +103,9 @@ def zeros() -> bytes:
 
 LINE_ENDS = {"CRLF": b"\r\n", "CR": b"\r"}
 BROKEN, SILENT, GARBAGE, UNREACHABLE = (
-    "broke off",
-    f"said nothing for {SILENCE} s",
-    "not an answer",
+    "closed the connection",
+    f"did not respond for {SILENCE} s",
+    "an invalid answer",
     "cannot be reached",
 )
 ROWS: dict[str, Fault] = {
@@ -151,7 +151,7 @@ ROWS: dict[str, Fault] = {
     "429, come back at once": refusal(429, "retry-after: 0"),
     "429, come back soon": refusal(429, "retry-after: 0.01"),
     "429, come back in an hour": refusal(
-        429, "retry-after: 3600", says="asks to come back in 3600 s"
+        429, "retry-after: 3600", says="is rate limiting; retry in 3600 s"
     ),
     "429, come back at a date": refusal(429, "retry-after: Wed, 21 Oct 2015 07:28:00 GMT"),
     "429, come back never": refusal(429, "retry-after: inf"),
@@ -178,17 +178,17 @@ ROWS: dict[str, Fault] = {
     ),
     "a status of the future": refusal(999, says=""),
     # redirects
-    "a redirect to itself": refusal(307, "location: /v1/messages", body=b"", says="sends us on"),
-    "a redirect to nowhere": refusal(307, body=b"", says="sends us on to nowhere (HTTP 307)"),
-    "a redirect to nonsense": refusal(308, "location: http://[::1", body=b"", says="sends us on"),
+    "a redirect to itself": refusal(307, "location: /v1/messages", body=b"", says="redirects"),
+    "a redirect to nowhere": refusal(307, body=b"", says="redirects without a target (HTTP 307)"),
+    "a redirect to nonsense": refusal(308, "location: http://[::1", body=b"", says="redirects"),
     "a redirect to another protocol": refusal(
-        308, "location: ftp://127.0.0.1/x", body=b"", says="sends us on"
+        308, "location: ftp://127.0.0.1/x", body=b"", says="redirects"
     ),
     "a redirect to a file": refusal(
-        302, "location: file:///etc/passwd", body=b"", says="sends us on"
+        302, "location: file:///etc/passwd", body=b"", says="redirects"
     ),
     "a redirect to nobody": refusal(
-        307, "location: http://127.0.0.1:9/", body=b"", says="sends us on"
+        307, "location: http://127.0.0.1:9/", body=b"", says="redirects"
     ),
     # something else than a stream of events
     "a page": page("text/html", b"<html><body>Log in</body></html>"),

@@ -22,7 +22,7 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Message, ModelRequest
 from forge_cli.core.notify import StatusNotice
 from forge_cli.models.anthropic.transport import Credentials
-from forge_cli.models.failures import Retry, wait_wanted
+from forge_cli.models.failures import Retry, retry_after
 from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server
 from tests.support.deadline import deadline
@@ -79,7 +79,7 @@ FINAL = {
     "refused what the key in PROVIDER_API_KEY asks for (HTTP 403: no)": answer(
         403, error("x", "no")
     ),
-    "knows no such model or address (HTTP 404: tiny?)\n  check the model's name 'tiny'": (
+    "has no such model or path (HTTP 404: tiny?)\n  check the model's name 'tiny'": (
         answer(404, error("not_found_error", "tiny?"))
     ),
     "refused the request (HTTP 413: big)\n  the conversation is longer": answer(
@@ -91,7 +91,7 @@ FINAL = {
     "refused the request (HTTP 422)": answer(422, b""),
     "failed (HTTP 501: no)": answer(501, error("api_error", "no")),
     "failed (HTTP 529: no)": answer(529, error("overloaded_error", "no"), "x-should-retry: false"),
-    "asks to come back in 3600 s (HTTP 429: slow)\n  wait that long, or take another model: forge models list": (
+    "is rate limiting; retry in 3600 s (HTTP 429: slow)\n  wait that long, or take another model: forge models list": (
         answer(429, error("rate_limit_error", "slow"), "retry-after: 3600")
     ),
 }
@@ -104,23 +104,19 @@ PASSING = {
     "failed (HTTP 500: oh)": answer(500, error("api_error", "oh")),
     "failed (HTTP 503)": answer(503, b""),
     "is overloaded (HTTP 529: busy)": answer(529, error("overloaded_error", "busy")),
-    "broke off before its answer was complete": [
+    "closed the connection before its answer was complete": [
         OK + f"{STREAM}\r\ncontent-length: 99\r\n\r\n: hello\n\n".encode(),
         CLOSE,
     ],
-    "sent something that is not an answer: an answer of more than 1000 bytes": answer(
-        200, NEVER_ENDS, STREAM
-    ),
-    "sent something that is not an answer: a stream in which there is no event": answer(
-        200, b"<p>\n\n</p>\n\n", STREAM
-    ),
+    "sent an invalid answer: an answer of more than 1000 bytes": answer(200, NEVER_ENDS, STREAM),
+    "sent an invalid answer: a stream without events": answer(200, b"<p>\n\n</p>\n\n", STREAM),
 }
 
 
 @pytest.mark.long
 def test_trouble_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("http", "anthropic.sdk"):
-        monkeypatch.setattr(f"forge_cli.models.{module}.LONGEST_ANSWER", 1000)
+        monkeypatch.setattr(f"forge_cli.models.{module}.MAX_ANSWER_BYTES", 1000)
     failures = []
     for attempts, troubles in ((1, FINAL), (5, PASSING)):
         for sentence, reply in troubles.items():
@@ -165,7 +161,7 @@ def test_silence_in_the_same_words() -> None:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         first = same_failure(url, 0.3)
     hint = "models.NAME.timeout in the config gives a slow server more time"
-    assert first[0] == f"PROVIDER:tiny: {url} said nothing for 0.3 s (tried 2 times)\n  {hint}"
+    assert first[0] == f"PROVIDER:tiny: {url} did not respond for 0.3 s (tried 2 times)\n  {hint}"
 
 
 @pytest.fixture
@@ -224,10 +220,10 @@ def test_a_certificate_that_the_environment_names(
 
 def test_the_status_page_is_that_of_the_address() -> None:
     pages = {
-        Credentials("ANTHROPIC_API_KEY", KEY).endpoint: "; https://status.claude.com tells more",
+        Credentials("ANTHROPIC_API_KEY", KEY).endpoint: "; outages: https://status.claude.com",
         Server.at(
             "https://api.openai.com/v1", KEY
-        ).endpoint: "; https://status.openai.com tells more",
+        ).endpoint: "; outages: https://status.openai.com",
         Credentials("ANTHROPIC_API_KEY", KEY, "https://gateway.example").endpoint: "",
         Server.at("https://gateway.example/v1", KEY).endpoint: "",
     }
@@ -248,7 +244,7 @@ def test_waits_that_servers_want() -> None:
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, 0, 0),
     ]
     assert [
-        (said, low) for said, low, high in waits if not low <= (wait_wanted(said) or 0) <= high
+        (said, low) for said, low, high in waits if not low <= (retry_after(said) or 0) <= high
     ] == []
 
 

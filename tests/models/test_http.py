@@ -153,7 +153,7 @@ def test_a_sound_stream_is_read_whatever_its_type_is_said_to_be() -> None:
     for provider in ("anthropic", "sdk"):
         for name in (b"application/json", b"text/html", b"image/png", b"text/plain", b"x"):
             with wire(chunked(b"\n", head=b"content-type: %b\r\n" % name)) as server:
-                assert f"not an answer: {name.decode()} instead of a stream" in heard(
+                assert f"an invalid answer: {name.decode()} instead of a stream" in heard(
                     provider, server.url
                 )
 
@@ -173,7 +173,7 @@ def test_content_types_compare_without_case() -> None:
         assert heard("openai", server.url) == "Hello."
     for provider in MAKERS:
         with wire(chunked(b"<p>Log in</p>", head=b"content-type: Text/HTML\r\n")) as server:
-            assert "sent something that is not an answer" in heard(provider, server.url)
+            assert "sent an invalid answer" in heard(provider, server.url)
 
 
 def redirect(status: int, target: str) -> list[Piece]:
@@ -204,13 +204,13 @@ def test_a_redirect_never_leaves_the_origin() -> None:
                     said = heard(provider, server.url)
                     if (
                         not said.startswith("ModelError")
-                        or "sends us on to " not in said
+                        or "redirects to " not in said
                         or KEY in said
                     ):
                         failures.append((provider, status, target, said))
             server.answers = [redirect(307, "/further"), redirect(307, f"{elsewhere.url}/x")]
             failures += (
-                [] if "sends us on to " in heard(provider, server.url) else [(provider, "further")]
+                [] if "redirects to " in heard(provider, server.url) else [(provider, "further")]
             )
             assert (elsewhere.connections, elsewhere.requests) == (0, [])
     assert failures == []
@@ -232,7 +232,7 @@ def test_a_redirect_at_the_same_origin_is_followed_with_the_body_or_refused() ->
             (307, "http://["),
         ):
             with wire(redirect(status, target)) as server:
-                assert " sends us on" in heard(provider, server.url), (provider, status, target)
+                assert " redirects to" in heard(provider, server.url), (provider, status, target)
 
 
 def endpoint_at(url: str) -> Endpoint:
@@ -281,7 +281,7 @@ def test_a_time_limit_names_the_address_and_what_to_do() -> None:
                 await client.aclose()
         assert told == [
             f"{url} cannot be reached: no connection within 0.2 s; is the server running? URL says where it is",
-            f"{silent.url} said nothing for 0.2 s; models.NAME.timeout in the config gives a slow server more time",
+            f"{silent.url} did not respond for 0.2 s; models.NAME.timeout in the config gives a slow server more time",
         ]
 
     run(story)

@@ -96,7 +96,7 @@ def test_options_that_are_not_a_config_are_blamed_on_the_provider(project: Proje
     project.write("acme.py", ACME.replace("class Options(Config)", "class Options"))
     done = project.forge("run", "worker.yaml", "hi", "-p")
     assert done.returncode == 7
-    assert "the model acme:big cannot be made: AttributeError" in done.stderr
+    assert "the model acme:big cannot be created: AttributeError" in done.stderr
 
 
 def test_a_provider_that_makes_nothing_is_blamed(project: Project) -> None:
@@ -105,7 +105,7 @@ def test_a_provider_that_makes_nothing_is_blamed(project: Project) -> None:
     done = project.forge("run", "worker.yaml", "hi", "-p")
     assert done.returncode == 7
     assert (
-        "the model acme:big cannot be made: make() of the provider 'acme' gave None, which is not a model"
+        "the model acme:big cannot be created: make() of provider 'acme' returned None, not a model"
         in done.stderr
     )
 
@@ -147,7 +147,7 @@ def test_openai_sends_them(
 
 def test_anthropic_takes_no_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789")
-    with pytest.raises(WorkerError, match="takes no temperature"):
+    with pytest.raises(WorkerError, match="does not accept a temperature"):
         make_anthropic("claude-haiku-5-5", env(temperature=0.5))
     model = make_anthropic("claude-haiku-5-5", env(thinking="low", max_tokens=9))
     sent = json.loads(model._encoder.body(_REQUEST))

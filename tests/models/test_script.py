@@ -141,8 +141,8 @@ def test_the_last_result_is_known_also_when_somebody_has_spoken_since(worker: Pr
 def test_more_turns_than_written_names_the_turn(worker: Project) -> None:
     seen = worker.run(calls(call("echo", text="a")), calls(call("echo", text="b")))
     assert failure(seen) == (
-        "script:test has 2 turns, and turn 3 was asked for\n"
-        "  add a turn to the script, or look why the work was not done"
+        "script:test has 2 turns, but turn 3 was requested\n"
+        "  add a turn to the script, or check why the task was not done before"
     )
     assert seen.statuses == ["success", "success"]
 
@@ -150,8 +150,8 @@ def test_more_turns_than_written_names_the_turn(worker: Project) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{result}", "{result} stands in the script, but 0 results came before it"),
-        ("{results[0]}", "{results[0]} stands in the script, but 0 results came before it"),
+        ("{result}", "the script uses {result}, but 0 results came before it"),
+        ("{results[0]}", "the script uses {results[0]}, but 0 results came before it"),
     ],
 )
 def test_a_placeholder_for_a_result_that_is_not_there(
@@ -163,7 +163,7 @@ def test_a_placeholder_for_a_result_that_is_not_there(
 def test_a_placeholder_beyond_the_results_says_where_it_stands(worker: Project) -> None:
     script = "turns:\n  - calls: [{tool: echo, input: {text: a}}]\n  - text: '{results[1]}'\n"
     assert failure(played(worker, script)) == (
-        f"{worker.folder / 'script.yaml'}:3:5: {{results[1]}} stands in the script, but 1 result came before it"
+        f"{worker.folder / 'script.yaml'}:3:5: the script uses {{results[1]}}, but 1 result came before it"
     )
 
 

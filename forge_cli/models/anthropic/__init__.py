@@ -1,4 +1,4 @@
-"""anthropic:MODEL, the models of Anthropic."""
+"""``anthropic:MODEL``, the models of Anthropic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ __all__ = ["AnthropicModel", "forge_models", "make"]
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    keys = (KEY, TOKEN)
-    catalog = known_models
-    names = known_names
-    return [
-        ModelFactory(
-            "anthropic", make, needs=KEY, missing=missing, keys=keys, catalog=catalog, names=names
-        )
-    ]
+    """Register the ``anthropic`` provider."""
+    factory = ModelFactory(
+        "anthropic",
+        make,
+        needs=KEY,
+        missing=missing,
+        keys=(KEY, TOKEN),
+        catalog=known_models,
+        names=known_names,
+    )
+    return [factory]

@@ -1,4 +1,4 @@
-"""Facts about the models: their names, their windows, and how long an answer may get."""
+"""Facts about Anthropic's models: names, context windows, and lengths of answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from forge_cli.models.windows import listed_window
 
 MILLION = 1_000_000
 CLASSIC = 200_000
-ANSWER = 32_000
-CAUTIOUS_ANSWER = 8_192
-"""Thinking counts as part of the answer; every family below allows the larger one, a stranger may not."""
+MAX_ANSWER = 32_000
+MAX_UNKNOWN_ANSWER = 8_192
+"""The limit for an unknown model; each family below allows the larger one. Thinking counts."""
 
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _WINDOWS = (
@@ -28,18 +28,18 @@ _WINDOWS = (
 
 
 def context_window(model: str) -> int | None:
-    """How many tokens the model can hold in mind; of one that is not in the table, as its family; else None."""
+    """Return the context window of the model, or that of its family, in tokens."""
     family = next((window for family, window in _WINDOWS if family.search(model)), None)
     return listed_window("anthropic", model) or family
 
 
 def max_tokens(model: str) -> int:
-    """How long one answer may get before it is cut off."""
-    return CAUTIOUS_ANSWER if context_window(model) is None else ANSWER
+    """Return the maximum tokens of one answer."""
+    return MAX_UNKNOWN_ANSWER if context_window(model) is None else MAX_ANSWER
 
 
 def thinking(model: str, level: str | None, longest: int) -> JsonObject:
-    """The fields of a request that say how much a model thinks; those with a small window count it in tokens."""
+    """Return the fields of a request that set how much a model thinks."""
     match level:
         case None:
             return {}
@@ -47,30 +47,25 @@ def thinking(model: str, level: str | None, longest: int) -> JsonObject:
             return {"thinking": {"type": "disabled"}}
         case _ if context_window(model) == MILLION:
             return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
-        case _:
-            return {
-                "thinking": {
-                    "type": "enabled",
-                    "budget_tokens": max(1024, min(_BUDGETS[level], longest // 2)),
-                }
-            }
+        case _:  # models with a small window take a number of tokens instead of a level
+            budget = max(1024, min(_BUDGETS[level], longest // 2))
+            return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def known_models() -> list[ListedModel]:
-    """Those of the names, with their windows."""
-    windows = {name: context_window(name) for name in known_names()}
-    return [
-        ListedModel(
-            name, window, guessed=window is not None and listed_window("anthropic", name) is None
-        )
-        for name, window in windows.items()
-    ]
+    """Return the known models with their context windows."""
+    models: list[ListedModel] = []
+    for name in known_names():
+        window = context_window(name)
+        guessed = window is not None and listed_window("anthropic", name) is None
+        models.append(ListedModel(name, window, guessed=guessed))
+    return models
 
 
 def known_names() -> list[str]:
-    """The models that the SDK names, newest first; behind an address of the user's there may be any other.
+    """Return the models that the SDK names, newest first; none if the user set an address.
 
-    Its list is read as text: to import the SDK takes seconds.
+    The SDK's list is read as text, because importing the SDK takes seconds.
     """
     found = None if os.environ.get(ADDRESS, "").strip() else find_spec("anthropic")
     folders = found.submodule_search_locations if found else None

@@ -1,4 +1,4 @@
-"""bedrock:, vertex: and foundry:MODEL, Anthropic's models at other clouds, through the SDK's clients for them."""
+"""``bedrock:``, ``vertex:`` and ``foundry:``, Anthropic's models at other clouds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ModelEnv, ModelFactory
 from forge_cli.files.keys import find_key
-from forge_cli.models.anthropic.provider import SILENCE, AnthropicModel, make_model
+from forge_cli.models.anthropic.provider import IDLE_TIMEOUT, AnthropicModel, make_model
 from forge_cli.models.anthropic.sdk import SdkTransport
 from forge_cli.models.failures import Endpoint
 
@@ -24,34 +24,36 @@ if TYPE_CHECKING:
 
 
 class Cloud(Struct, frozen=True, kw_only=True):
-    """One cloud: the SDK's client for it, and what that needs."""
+    """A cloud: the SDK's client for it, and its requirements."""
 
     prefix: str
     title: str
     client: str
-    """Its name in the SDK, which reads the rest of its settings from the environment."""
+    """The name of the client in the SDK, which reads other settings from the environment."""
     address_variable: str
     settings: Sequence[Sequence[str]]
-    """Variables that must be set, one of each group."""
+    """Groups of variables, of which one in each group must be set."""
     package: str | None = None
-    """The module that the SDK's extra of the cloud's name brings."""
+    """The module that the SDK's extra for the cloud installs."""
     key: str | None = None
     credentials: str = ""
-    """The signer of requests, where that is not a key."""
+    """The kind of credentials that sign requests, if there is no key."""
 
     @property
     def needs(self) -> str:
         variables = [" or ".join(group) for group in self.settings]
-        return ", ".join([*([self.key] if self.key else [self.credentials]), *variables])
+        return ", ".join([self.key or self.credentials, *variables])
 
     def missing(self) -> str | None:
-        """The missing part, with the remedy; None where all is there."""
+        """Return what is missing and how to get it; None if nothing is."""
+        model = f"{self.prefix}:MODEL"
         if self.package and not _is_installed(self.package):
             name = self.package.replace(".", "-")
             remedy = f'pip install "anthropic[{self.prefix}]"'
-            return f"{self.prefix}:MODEL needs the package {name}, which is not installed; {remedy} installs it"
+            return f"{model} needs the package {name}, which is not installed; run: {remedy}"
         if self.key and find_key(self.key) is None:
-            return f"{self.key} is not set, and {self.prefix}:MODEL needs it; forge keys set {self.key} stores one"
+            remedy = f"forge keys set {self.key}"
+            return f"{self.key} is not set, and {model} needs it; store one: {remedy}"
         for group in self.settings:
             if not any(os.environ.get(name, "").strip() for name in group):
                 return f"{' or '.join(group)} is not set, and {self.prefix}:MODEL needs it"
@@ -60,7 +62,7 @@ class Cloud(Struct, frozen=True, kw_only=True):
     def make(self, name: str, env: ModelEnv) -> AnthropicModel:
         if env.options.get("transport") == "http":
             problem = f"models: {self.prefix}:{name} has no other transport than the SDK"
-            raise WorkerError(None, problem, hint="take `transport: http` out of the config")
+            raise WorkerError(None, problem, hint="remove `transport: http` from the config")
         if missing := self.missing():
             problem, _, hint = missing.partition("; ")
             raise ModelError(problem, hint=hint or None)
@@ -74,7 +76,7 @@ class Cloud(Struct, frozen=True, kw_only=True):
         transport = SdkTransport(
             endpoint,
             partial(self._open, {"api_key": key.value} if key else {}),
-            env.options.get("timeout") or SILENCE,
+            env.options.get("timeout") or IDLE_TIMEOUT,
             secrets={key.variable: key.value} if key else None,
             rewrites=True,
         )
@@ -122,12 +124,13 @@ CLOUDS = (
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # the package around it is not there either
+    except ModuleNotFoundError:  # the package around it is missing, too
         return False
 
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
+    """Register a provider for each cloud."""
     return [
         ModelFactory(
             cloud.prefix,

@@ -1,4 +1,4 @@
-"""An answer as it streams in, event by event, until it is whole."""
+"""One answer of the API, assembled from the events of a stream."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta
 
 
 class Garbled(Exception):
-    """The server says something that is not an event of this API."""
+    """Raised for something that is not an event of this API."""
 
 
 def are_useful(events: Sequence[Any]) -> bool:
-    """Return True if one of these events is more than a sign of life."""
+    """Return True if one of these events is more than a keep-alive."""
     return not all(isinstance(event, dict) and event.get("type") == "ping" for event in events)
 
 
@@ -34,10 +34,10 @@ def is_last(event: Any) -> bool:
 
 @dataclass
 class MessageAnswer:
-    """One answer so far; nothing in it counts before it is ``whole``."""
+    """One answer so far; it counts only once it is ``whole``."""
 
     taken: Sequence[Set[str]] = ()
-    """Ids of earlier calls; one that comes again, or is illegal, is replaced, or the API would refuse what follows."""
+    """IDs of earlier calls; duplicate and illegal IDs are replaced, as the API refuses them."""
     blocks: list[Block] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     stop: str | None = None
@@ -47,13 +47,13 @@ class MessageAnswer:
     _counts: JsonObject = field(default_factory=dict)
 
     def take(self, events: Sequence[Any]) -> tuple[str, Garbled | None]:
-        """Take events in, up to the first that cannot be read; returns the text that they add to what people see."""
+        """Read events up to the first invalid one; return their text, and the problem if any."""
         said: list[str] = []
         for event in events:
             try:
                 said.append(self._take(event))
             except (LookupError, TypeError, AttributeError):
-                return "".join(said), Garbled(f"an event that cannot be read: {str(event)[:100]}")
+                return "".join(said), Garbled(f"an invalid event: {str(event)[:100]}")
         return "".join(said), None
 
     def _take(self, event: Any) -> str:
@@ -96,7 +96,7 @@ class MessageAnswer:
                 block["input"] = json.loads(said)
 
     def _call(self, block: Block, text: str) -> ToolCall:
-        """The call in a block that is complete; its input goes into the block too, which goes back to the model."""
+        """Return the call of a complete block, whose input is also kept for later requests."""
         try:
             value = read_args(text or json.dumps(block.get("input") or {}))
         except (ValueError, RecursionError):
@@ -106,16 +106,15 @@ class MessageAnswer:
         own = isinstance(block["id"], str) and is_legal_id(block["id"])
         if not own or any(block["id"] in ids for ids in taken):
             block["id"] = f"toolu_{token_hex(12)}"
-        return ToolCall(
-            block["id"], block["name"], block["input"], None if isinstance(value, dict) else text
-        )
+        unreadable = None if isinstance(value, dict) else text
+        return ToolCall(block["id"], block["name"], block["input"], unreadable)
 
     def _count(self, usage: JsonObject) -> None:
-        """The counts are totals so far; a later one replaces an earlier one unless it is missing."""
+        # the counts are totals so far: a later one replaces an earlier one
         self._counts.update({key: value for key, value in usage.items() if isinstance(value, int)})
 
     def _finish(self) -> None:
-        """The last block of an answer that ran out of tokens is not complete: a call in it is dropped."""
+        # If the answer ran out of tokens, its last block is incomplete: a call in it is dropped.
         for index in sorted(self._open):
             self._close(index)
         if self.stop in CUT_OFF and self.blocks and self.blocks[-1]["type"] == "tool_use":

@@ -1,4 +1,4 @@
-"""Requests as bytes: each message is encoded once and the bytes are joined, so a long conversation stays linear."""
+"""Requests as bytes; each message is encoded once, so that a long conversation stays linear."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.models.json_body import RequestIds, json_bytes
 
 Block = JsonObject
-"""One block of a message's content, as the API writes it."""
+"""One block of a message's content, in the API's own form."""
 
 CACHED = {"type": "ephemeral"}
 LOOKBACK = 18
-"""Blocks before a mark in which the API surely finds what it kept: it looks at 20, the marked one among them."""
+"""Blocks before a mark in which the API finds its cache; it looks at 20, the marked one included."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF = "application/pdf"
 
@@ -28,11 +28,11 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 _TEXT_TYPE = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)")
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _END = b"}]}"
-"""A mark, and what closes the last block of a message behind it."""
+"""The end of the last block of a message, before which a mark is inserted."""
 
 
 class _Sent(NamedTuple):
-    """A message that is encoded: who says it, of how many blocks it is, and where it ends in the history."""
+    """An encoded message: its role, its number of blocks, and its end in the history."""
 
     role: str
     blocks: int
@@ -40,13 +40,16 @@ class _Sent(NamedTuple):
 
 
 class Encoder:
-    """Makes the bodies of one model's requests and keeps what it has encoded.
+    """An encoder of the requests of one model, which keeps the bytes of earlier requests.
 
-    System prompt, tools and history are byte for byte what they were in the request before, with the new messages after
-    them, and marks tell the API where to keep what it has read. The one on the system prompt keeps tools and system
-    prompt when the history changes. The one on the last block keeps the history so far: the API sets it by itself where
-    it ``moves_cache``, else it is in the bytes of the last message. The API finds what it kept no more than 20 blocks
-    before a mark, so where a turn had more, the end of the request before is marked as well.
+    System prompt, tools and history stay byte for byte the same, followed by the new messages, so
+    that the API can cache what it has read. Marks tell it where:
+
+    - The mark on the system prompt keeps tools and system prompt if the history changes.
+    - The mark on the last block keeps the history so far. With ``moves_cache`` the API sets it
+      itself, otherwise it is part of the last message.
+    - The API searches 20 blocks before a mark. If a turn has more, the end of the request before
+      it is marked as well.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Encoder:
         more: JsonObject | None = None,
         images: bool = True,
     ) -> None:
-        """``more`` are further fields of each request; with ``images`` the model is shown those of results."""
+        """``more`` are further fields of each request; ``images`` includes those of results."""
         self._model = model
         self._images = images
         self._start: JsonObject = {
@@ -80,10 +83,10 @@ class Encoder:
         self._history = bytearray()
         self._ids = RequestIds()
         self.call_ids: set[str] = set()
-        """The ids of the calls in the messages so far."""
+        """The IDs of the calls in the messages so far."""
 
     def body(self, request: ModelRequest, unfinished: Sequence[Block] = ()) -> bytes:
-        """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
+        """Return a whole request; ``unfinished`` is the content of a turn that the API paused."""
         fixed = (request.system, tuple(request.tools))
         if fixed != self._fixed:
             self._head = self._encode_head(*fixed)
@@ -93,7 +96,7 @@ class Encoder:
         return b"".join((self._head, *self._marked_history(), paused, b"]}"))
 
     def _marked_history(self) -> Iterator[bytes | memoryview]:
-        """The messages, those with a mark apart from the bytes that are always the same."""
+        """Yield the history in pieces, with the marks between them."""
         history = memoryview(self._history)
         start = 0
         for end in self._marks():
@@ -103,7 +106,7 @@ class Encoder:
         yield history[start:]
 
     def _marks(self) -> Iterator[int]:
-        """The ends of the messages that carry a mark."""
+        """Yield the ends of the messages that get a mark."""
         sent = self._sent
         answer = next((at for at in reversed(range(len(sent))) if sent[at].role == "assistant"), 0)
         if answer and sum(message.blocks for message in sent[answer:]) >= LOOKBACK:
@@ -122,7 +125,7 @@ class Encoder:
         return json_bytes(head)[:-1] + b',"messages":['
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
-        """Encode what is new; where the past was rewritten, all of it."""
+        """Encode the new messages; all of them if earlier ones were replaced."""
         if len(self._seen) > len(messages) or not all(map(is_, self._seen, messages)):
             self._forget()
         for message in messages[len(self._seen) :]:
@@ -131,7 +134,7 @@ class Encoder:
             self.call_ids.update(call.id for call in message.calls)
 
     def _add(self, message: Message) -> None:
-        """One message at the end; the API refuses one without content, so an empty one is left out."""
+        # the API refuses messages without content, so empty ones are left out
         blocks = self._encode(message)
         if blocks:
             role = "assistant" if message.role == "assistant" else "user"
@@ -146,18 +149,17 @@ class Encoder:
             case "assistant":
                 return list(self._assistant_blocks(message))
             case "tool":
-                return [
-                    _result(result, result.files if self._images else ())
-                    for result in message.results
-                ]
+                if not self._images:
+                    return [_result(result, ()) for result in message.results]
+                return [_result(result, result.files) for result in message.results]
 
     def _assistant_blocks(self, message: Message) -> Iterator[Block]:
-        """The words of the model: as they came from this model, or rebuilt where another one said them."""
+        """Yield the blocks of the model, rebuilt if they came from another model."""
         native = message.native
         if isinstance(native, dict) and native.get("model") == self._model:
             blocks: list[Block] = [block for block in native["content"] if not _is_blank(block)]
             while blocks and blocks[-1]["type"] in _THINKING:
-                blocks.pop()
+                blocks.pop()  # the API refuses a turn that ends with thinking
             yield from _with_ids(blocks, message.calls)
             return
         yield from _text(message.text)
@@ -166,14 +168,14 @@ class Encoder:
 
 
 def _with_ids(blocks: Sequence[Block], calls: Sequence[ToolCall]) -> Iterator[Block]:
-    """The blocks with the ids that their calls have in this request."""
+    """Yield the blocks with the IDs that their calls have in this request."""
     ids = iter([call.id for call in calls])
     for block in blocks:
         yield {**block, "id": next(ids, block["id"])} if block["type"] == "tool_use" else block
 
 
 def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
-    """The content of a message's ``native``: the blocks as they came, and from whom."""
+    """Return the ``native`` content of a message: its blocks and the model they came from."""
     return {"model": model, "content": list(blocks)}
 
 
@@ -197,11 +199,8 @@ def _tool(spec: ToolSpec) -> JsonObject:
 def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.call_id}
     if result.is_error:
-        return {
-            **block,
-            "content": result.text if result.text.strip() else "failed without a message",
-            "is_error": True,
-        }
+        text = result.text if result.text.strip() else "failed without a message"
+        return {**block, "content": text, "is_error": True}
     seen = [_seen(file) for file in files if file.data and file.media_type in (*IMAGES, PDF)]
     if seen:
         return {**block, "content": [*_text(result.text), *seen]}
@@ -209,12 +208,12 @@ def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
 
 
 def _seen(file: Image | Blob) -> Block:
-    """A file of a result that the model is shown; only a call that succeeded may have one."""
+    # the API refuses files in results of failed calls
     return {"type": "document" if file.media_type == PDF else "image", "source": _base64(file)}
 
 
 def attachment_block(file: Attachment) -> Block:
-    """A file as the API takes it; the sentence for those it cannot take."""
+    """Return an attached file as a block; raise ModelError for types that the API refuses."""
     if file.media_type in IMAGES:
         return {"type": "image", "source": _base64(file)}
     if file.media_type == PDF:
@@ -222,8 +221,8 @@ def attachment_block(file: Attachment) -> Block:
     if _TEXT_TYPE.fullmatch(file.media_type):
         return {"type": "text", "text": f"The attached file {file.name}:\n\n{_decoded(file)}"}
     raise ModelError(
-        f"{file.name} cannot be attached: Anthropic's models take no {file.media_type}",
-        hint="they take text, PDF and images (PNG, JPEG, GIF, WebP)",
+        f"{file.name} cannot be attached: Anthropic's models do not accept {file.media_type}",
+        hint="they accept text, PDF and images (PNG, JPEG, GIF, WebP)",
     )
 
 
@@ -235,5 +234,7 @@ def _decoded(file: Attachment) -> str:
     try:
         return file.data.decode("utf-8-sig") or "[it is empty]"
     except UnicodeDecodeError:
-        problem = f"{file.name} cannot be attached: it is said to be {file.media_type}, but is not UTF-8 text"
+        problem = (
+            f"{file.name} cannot be attached: its type is {file.media_type}, but it is not UTF-8"
+        )
         raise ModelError(problem, hint="convert it to UTF-8 first") from None

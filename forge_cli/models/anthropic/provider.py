@@ -1,4 +1,4 @@
-"""The conversation with the API: stream an answer, try again where that helps, say what is wrong where it does not."""
+"""Anthropic's models: stream an answer, retry failures that may pass, report the others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from forge_cli.core.messages import (
     ModelEnv,
     ModelRequest,
     Restart,
+    StopReason,
     TextDelta,
     TurnEnd,
     Usage,
@@ -26,16 +27,17 @@ from forge_cli.models.anthropic.sdk import sdk_transport
 from forge_cli.models.anthropic.transport import Credentials, HttpTransport, Transport
 from forge_cli.models.failures import DECLINED, DELAYS, NO_WORDS, ProviderFailure, Retry
 
-PAUSES = 10
-SILENCE = 120.0
-"""Seconds without anything but keep-alives after which an answer counts as cut off."""
+MAX_PAUSES = 10
+IDLE_TIMEOUT = 120.0
+"""Seconds with nothing but keep-alives after which an answer counts as cut off."""
 
 
 class AnthropicModel:
     """One of Anthropic's models.
 
-    Calls come out once the answer is whole, so a call that was cut off is never made. Text comes out as it arrives;
-    where an attempt breaks off after that, a ``Restart`` makes it void before the next attempt brings text again.
+    Calls are returned once the answer is complete, so that a call that was cut off is never made.
+    Text is returned as it arrives. If an attempt fails after that, a ``Restart`` voids the text
+    before the next attempt.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class AnthropicModel:
         moves_cache: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """``name`` is ``PROVIDER:MODEL``, ``moves_cache`` as the encoder has it, ``options`` as the config has them."""
+        """Take ``PROVIDER:MODEL`` as name, and the ``options`` of the user's config."""
         model = name.partition(":")[2]
         self.name = name
         self.context_window = context_window(model)
@@ -67,12 +69,12 @@ class AnthropicModel:
         self._retry = Retry(name, notify, transport.redact, delays)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """One turn; one that the API pauses is taken up again until it is done."""
+        """Yield one turn, and continue it if the API pauses it."""
         said: list[Block] = []
         text = ""
         usage = Usage()
         taken = frozenset[str]()
-        for _ in range(PAUSES):
+        for _ in range(MAX_PAUSES):
             answer = MessageAnswer()
             body = self._encoder.body(request, said)
             async with aclosing(self._ask(body, self._encoder.call_ids, taken)) as pieces:
@@ -91,38 +93,35 @@ class AnthropicModel:
                 break
         else:
             raise ModelError(
-                f"{self.name}: it paused its answer {PAUSES} times and came to no end",
+                f"{self.name}: it paused its answer {MAX_PAUSES} times without an end",
                 hint="try again",
             )
         for delta in self._last(answer, said, usage):
             yield delta
 
     def _last(self, answer: MessageAnswer, said: list[Block], usage: Usage) -> list[Delta]:
-        """The end of a turn, behind its text: the calls, and how the turn ended."""
+        """Return the end of a turn, after its text: the calls, and how it ended."""
         native = kept(self._model, said)
         match answer.stop:
             case "refusal":
                 why = answer.details.get("explanation") or answer.details.get("category")
                 self._notify("warning", f"{self.name}: {DECLINED}{f': {why}' if why else ''}")
-                return [*([] if answer.text else [TextDelta(NO_WORDS)]), TurnEnd("refusal", usage)]
+                words: list[Delta] = [] if answer.text else [TextDelta(NO_WORDS)]
+                return [*words, TurnEnd("refusal", usage)]
             case stop if stop in CUT_OFF:
-                limit = (
-                    f"{self._max_tokens} tokens"
-                    if stop == "max_tokens"
-                    else "the end of its context window"
-                )
+                limit = "the end of its context window"
+                if stop == "max_tokens":
+                    limit = f"{self._max_tokens} tokens"
                 self._notify("warning", f"{self.name}: the answer was cut off at {limit}")
                 return [*answer.calls, TurnEnd("max_tokens", usage, native)]
             case _:
-                return [
-                    *answer.calls,
-                    TurnEnd("tool_use" if answer.calls else "end", usage, native),
-                ]
+                reason: StopReason = "tool_use" if answer.calls else "end"
+                return [*answer.calls, TurnEnd(reason, usage, native)]
 
     async def _ask(
         self, body: bytes, *taken: Set[str]
     ) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
-        """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
+        """Try until there is a complete answer, which comes last; its call IDs are not ``taken``."""
         for attempt in count(1):
             answer = MessageAnswer(taken)
             some = False
@@ -140,11 +139,9 @@ class AnthropicModel:
                         if garbled:
                             raise garbled
                 endpoint = self._transport.endpoint
-                failure = (
-                    endpoint.cut_off()
-                    if some
-                    else endpoint.garbage("a stream in which there is no event")
-                )
+                failure = endpoint.garbage("a stream without events")
+                if some:
+                    failure = endpoint.cut_off()
             except ProviderFailure as error:
                 failure = error
             except (Garbled, ValueError) as error:
@@ -161,8 +158,9 @@ class AnthropicModel:
 
 
 def make(name: str, env: ModelEnv) -> AnthropicModel:
+    """Create a model of Anthropic's own API."""
     access = Credentials.find(f"anthropic:{name}")
-    silence = env.options.get("timeout") or SILENCE
+    silence = env.options.get("timeout") or IDLE_TIMEOUT
     through_sdk = env.options.get("transport") == "sdk"
     transport = sdk_transport(access, silence) if through_sdk else HttpTransport(access, silence)
     return make_model(f"anthropic:{name}", transport, env)
@@ -171,16 +169,13 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
 def make_model(
     name: str, transport: Transport, env: ModelEnv, *, moves_cache: bool = True
 ) -> AnthropicModel:
-    """The model of that name behind a transport, as the config has it."""
+    """Create a model behind a transport, as the user's config wants it."""
     if env.options.get("tools") == "schema":
-        problem = f"models: {name} calls tools by itself and cannot be forced into a schema"
-        raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
+        problem = f"models: {name} calls tools natively and cannot be forced into a schema"
+        raise WorkerError(None, problem, hint="remove `tools: schema` from the config")
     if "temperature" in env.options:
-        raise WorkerError(
-            None,
-            f"models: {name} takes no temperature",
-            hint="take `temperature` out of the config",
-        )
+        problem = f"models: {name} does not accept a temperature"
+        raise WorkerError(None, problem, hint="remove `temperature` from the config")
     model = AnthropicModel(
         name, transport, env.notify, moves_cache=moves_cache, options=env.options
     )
@@ -189,7 +184,7 @@ def make_model(
 
 
 def missing() -> str | None:
-    """The missing part; None where all is there."""
+    """Return what is missing and how to get it; None if nothing is."""
     try:
         Credentials.find("anthropic:MODEL")
     except ModelError as error:

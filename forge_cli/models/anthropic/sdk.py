@@ -1,4 +1,4 @@
-"""The SDK as a way to the API: imported and opened with the first request, for what only its clients can do."""
+"""Anthropic's SDK as a transport, imported with the first request, for clients that only it has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forge_cli.models.anthropic.transport import (
 )
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
 from forge_cli.models.http import (
-    LONGEST_ANSWER,
+    MAX_ANSWER_BYTES,
     PROXIES,
     TOO_LONG,
     Timeouts,
@@ -42,7 +42,7 @@ ClientMaker = Callable[["httpx2.AsyncClient"], "anthropic.AsyncAnthropic"]
 
 
 class SdkTransport:
-    """One client of the SDK; the attempts are counted elsewhere, so it makes one each time."""
+    """A client of the SDK, which makes one attempt; the provider retries."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SdkTransport:
         secrets: Mapping[str, str] | None = None,
         rewrites: bool = False,
     ) -> None:
-        """``rewrites`` says that the client makes another request out of ours, so that it needs it as data."""
+        """With ``rewrites``, the client changes requests, and needs them as data, not as bytes."""
         self.endpoint = endpoint
         self.redact = own_redactor(secrets).redact_text
         self._make_client = make_client
@@ -62,7 +62,7 @@ class SdkTransport:
         self._client: anthropic.AsyncAnthropic | None = None
 
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
-        client = self._opened()  # before the time of the server is counted
+        client = self._opened()  # opening it does not count as waiting for the server
         silence = self._timeouts.read
         try:
             async with (
@@ -95,17 +95,15 @@ class SdkTransport:
                 size = 0
                 async for event in stream:
                     size += len(repr(event))  # the bytes of an answer are out of sight here
-                    if size > LONGEST_ANSWER:
-                        raise self.endpoint.garbage(TOO_LONG.format(LONGEST_ANSWER))
+                    if size > MAX_ANSWER_BYTES:
+                        raise self.endpoint.garbage(TOO_LONG.format(MAX_ANSWER_BYTES))
                     if event is not None:
                         yield [event]
                     if is_last(event):
                         await drain(stream)
                 if not size:
                     raise no_events(stream.response.headers, self.endpoint)
-        except (
-            Exception
-        ) as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
+        except Exception as error:  # of the SDK, httpx2, or whatever finds a cloud's credentials
             failure = self._explain(error, model)
             if failure is None:
                 raise
@@ -114,7 +112,7 @@ class SdkTransport:
     def _opened(self) -> anthropic.AsyncAnthropic:
         if self._client is None:
             self._client = self._new_client()
-            if self._rewrites:  # only the client knows where it sends what it makes of a request
+            if self._rewrites:  # only the client knows the address it sends to
                 url = self._client.base_url.copy_with(username="", password="", query=None)
                 self.endpoint = replace(self.endpoint, address=str(url).rstrip("/"))
         return self._client
@@ -130,14 +128,12 @@ class SdkTransport:
                 timeout=timeout, verify=certificates(), event_hooks=hooks
             )
             return self._make_client(http)
-        except (
-            Exception
-        ) as error:  # the SDK reads proxies, certificates and credentials from the environment here
+        except Exception as error:  # proxies and credentials are read from the environment here
             what = f"settings of {self.endpoint.address}" if self._rewrites else PROXIES
             raise not_ready(error, what) from error
 
     def _explain(self, error: Exception, model: str) -> ProviderFailure | None:
-        """The failure behind an exception of the SDK or its wire; None for a bug of ours."""
+        """Return the failure for an exception of the SDK or httpx2; None for a bug."""
         import anthropic
         import httpx2
 
@@ -180,7 +176,7 @@ class SdkTransport:
 
 
 def sdk_transport(access: Credentials, silence: float) -> SdkTransport:
-    """Anthropic's own API, through the SDK."""
+    """Return a transport to Anthropic's own API through the SDK."""
 
     def make_client(http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
         import anthropic

@@ -1,4 +1,4 @@
-"""The way to the API: key and address, a contract for every transport, and the plain one over HTTP without the SDK."""
+"""Transports to the API: credentials, the contract of a transport, and the one over plain HTTP."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the name of a variable
 ADDRESS = "ANTHROPIC_BASE_URL"
 OFFICIAL = "https://api.anthropic.com"
 STATUS_PAGE = "https://status.claude.com"
-OTHER_WAYS = "or take another model: -m openai:MODEL for any OpenAI-compatible server, -m script:FILE needs no key"
+OTHER_WAYS = (
+    "or take another model: -m openai:MODEL for any OpenAI-compatible server, "
+    "-m script:FILE needs no key"
+)
 VERSION = "2026-10-21"
-"""The value of ``anthropic-version``, as the SDK does."""
+"""The value of ``anthropic-version``, the same as the SDK's."""
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 _HEADER = re.compile(r"(?!(?:content-length|transfer-encoding)$)[\w!#$%&'*+.^`|~-]+", re.ASCII)
-"""The name of a header, but for those that say where a request ends."""
+"""Names of headers, except those that decide where a request ends."""
 _PATH = "/v1/messages"
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
 _NO_STREAM = frozenset(
@@ -39,12 +42,12 @@ _STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The statuses that errors have which come in the middle of a stream, where the status was 200 long before."""
+"""Statuses for errors inside a stream, whose own status was 200."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A secret, the variable it is meant for, the address it is for (None is Anthropic's own), and where it is from."""
+    """A key or token, its variable and origin, and the address it is for (None: Anthropic's)."""
 
     variable: str
     secret: str = field(repr=False)
@@ -53,39 +56,39 @@ class Credentials:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address as people may see it: a password can stand before the host, a key behind the path."""
+        """The server with an address that can be shown: no password, query or fragment."""
         parts = urlsplit(self.address or OFFICIAL)
-        shown = parts._replace(
-            netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
-        ).geturl()
+        host = parts.netloc.rpartition("@")[2]
+        shown = parts._replace(netloc=host, query="", fragment="").geturl()
+        source = self.variable
+        if self.source != "environment":
+            source = f"{self.source} for {self.variable}"
         return Endpoint(
             address=shown,
             address_variable=ADDRESS,
             key_variable=KEY,
-            key_source=self.variable
-            if self.source == "environment"
-            else f"{self.source} for {self.variable}",
+            key_source=source,
             status_page=STATUS_PAGE if parts.hostname == urlsplit(OFFICIAL).hostname else None,
         )
 
     @classmethod
     def find(cls, model: str) -> Credentials:
-        """The values of the environment, or those that are stored; an unusable part of it is named, and never shown."""
+        """Read the key and the address from the environment or the key store.
+
+        Raise ModelError if they are unusable; the error does not contain their values.
+        """
         key = find_key(KEY, TOKEN)
         if key is None:
-            hint = "forge keys set anthropic stores a key from https://platform.claude.com/settings/keys"
-            raise ModelError(
-                f"{KEY} is not set, and {model} needs it", hint=f"{hint}, {OTHER_WAYS}"
-            )
+            store = "forge keys set anthropic"
+            page = "https://platform.claude.com/settings/keys"
+            hint = f"{store} stores a key from {page}, {OTHER_WAYS}"
+            raise ModelError(f"{KEY} is not set, and {model} needs it", hint=hint)
         if not (key.value.isascii() and key.value.isprintable()) or " " in key.value:
-            raise ModelError(
-                f"{key.variable} holds characters that no key has",
-                hint="copy it again, and nothing else",
-            )
-        _custom_headers()
-        return cls(
-            key.variable, key.value, _address(os.environ.get(ADDRESS, "").strip()), key.origin
-        )
+            problem = f"{key.variable} contains characters that are invalid in a key"
+            raise ModelError(problem, hint="copy the key again, and nothing else")
+        _custom_headers()  # raises if they are unusable
+        address = _address(os.environ.get(ADDRESS, "").strip())
+        return cls(key.variable, key.value, address, key.origin)
 
 
 def _address(text: str) -> str | None:
@@ -104,27 +107,27 @@ def _address(text: str) -> str | None:
 
 
 class Transport(Protocol):
-    """One way to the API."""
+    """A way to send requests to the API."""
 
     @property
     def endpoint(self) -> Endpoint: ...
 
     def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
-        """Send a request that is encoded already; its events as data, those that came together in one list.
+        """Send an encoded request, and yield its events as data, in lists as they came together.
 
-        What goes wrong is a ProviderFailure, as is a silence.
+        Raise ProviderFailure for every problem, also for a server that is silent.
         """
         ...
 
     def redact(self, text: str) -> str:
-        """The text without the key, should a server have sent it back."""
+        """Return the text without the key, in case a server has sent it back."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class HttpTransport:
-    """Bytes out and events back, without the SDK."""
+    """Plain HTTP, without the SDK."""
 
     def __init__(self, access: Credentials, silence: float) -> None:
         self.endpoint = access.endpoint
@@ -161,7 +164,7 @@ class HttpTransport:
             raise no_events(response.headers, self.endpoint)
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
-        """Refuse what is not a stream of the API."""
+        """Raise ProviderFailure unless the answer is a stream of the API."""
         status = response.status_code
         headers = response.headers
         if not 200 <= status < 300:
@@ -185,13 +188,13 @@ class HttpTransport:
 
 
 def messages_url(base: str) -> str:
-    """The path of conversations, behind the address of a server."""
+    """Return the address of the messages endpoint of a server."""
     parts = urlsplit(base)
     return parts._replace(path=parts.path.rstrip("/") + _PATH, fragment="").geturl()
 
 
 def _headers(access: Credentials) -> dict[str, str]:
-    """As the SDK sends them, those that ANTHROPIC_CUSTOM_HEADERS adds line by line included."""
+    # as the SDK sends them, with those of ANTHROPIC_CUSTOM_HEADERS
     return {
         "accept": "application/json",
         "anthropic-version": VERSION,
@@ -201,25 +204,26 @@ def _headers(access: Credentials) -> dict[str, str]:
 
 
 def _custom_headers() -> dict[str, str]:
-    """Those of the environment; one that no request can have would look like a server that breaks off."""
-    lines = [line.partition(":") for line in os.environ.get(CUSTOM_HEADERS, "").split("\n")]
-    found = {
-        name.strip().lower(): value.strip()
-        for name, colon, value in lines
-        if colon and name.strip()
-    }
+    """Return the headers of the environment; raise ModelError for an invalid one.
+
+    Sent as they are, invalid headers would look like a server that closes the connection.
+    """
+    found: dict[str, str] = {}
+    for line in os.environ.get(CUSTOM_HEADERS, "").split("\n"):
+        name, colon, value = line.partition(":")
+        if colon and name.strip():
+            found[name.strip().lower()] = value.strip()
     for name, value in found.items():
         if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
-            raise ModelError(
-                f"{CUSTOM_HEADERS} holds a line that is no header", hint="write each as Name: value"
-            )
+            problem = f"{CUSTOM_HEADERS} contains an invalid header"
+            raise ModelError(problem, hint="write each on a line as Name: value")
     return found
 
 
 def check_type(headers: Mapping[str, str], endpoint: Endpoint) -> None:
-    """A success that cannot be a stream: something else than the API answers at this address.
+    """Raise ProviderFailure if a successful answer cannot be a stream.
 
-    Gateways drop or change the type of a sound stream, so every other type is read.
+    Gateways drop or change the type of valid streams, so that most types are accepted.
     """
     found = media_type(headers)
     if found in _NO_STREAM or found.partition("/")[0] in ("image", "audio", "video", "font"):
@@ -227,23 +231,23 @@ def check_type(headers: Mapping[str, str], endpoint: Endpoint) -> None:
 
 
 def no_events(headers: Mapping[str, str], endpoint: Endpoint) -> ProviderFailure:
-    """The failure of an answer without an event: where its type is that of a stream, another try may help."""
+    """Return the failure of an answer without events; if it was a stream, a retry may help."""
     found = media_type(headers)
     if found in _STREAMS:
-        return endpoint.garbage("a stream in which there is no event")
+        return endpoint.garbage("a stream without events")
     return _instead(found, endpoint)
 
 
 def _instead(found: str, endpoint: Endpoint) -> ProviderFailure:
     return endpoint.garbage(
-        f"{found or 'something without a type'} instead of a stream", attempts=1
+        f"{found or 'an answer without a type'} instead of a stream", attempts=1
     )
 
 
 def refused_in_stream(
     endpoint: Endpoint, code: str, message: str, headers: Mapping[str, str], model: str
 ) -> ProviderFailure:
-    """The failure behind an error that comes where the answer should."""
+    """Return the failure for an error inside a stream."""
     said = f"{code}: {shortened(message)}{name_request(headers)}"
     return endpoint.refused(
         _STATUS_OF.get(code, 400), said, code=code, headers=headers, model=model
@@ -251,6 +255,6 @@ def refused_in_stream(
 
 
 def name_request(headers: Mapping[str, str]) -> str:
-    """``; request ID``, for questions to Anthropic about it."""
+    """Return ``; request ID`` for questions to Anthropic's support, or an empty text."""
     found = headers.get("request-id")
     return f"; request {shortened(found)}" if found else ""

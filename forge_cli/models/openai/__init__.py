@@ -1,4 +1,4 @@
-"""openai:MODEL, every server that speaks Chat Completions: llama.cpp, vLLM, Ollama, LiteLLM, OpenAI itself."""
+"""``openai:MODEL``, every Chat Completions server: llama.cpp, vLLM, Ollama, LiteLLM, OpenAI."""
 
 from __future__ import annotations
 
@@ -29,42 +29,52 @@ __all__ = ["OpenAIModel", "forge_models", "make"]
 
 
 def make(name: str, env: ModelEnv) -> OpenAIModel:
+    """Create a model of the server that the environment names."""
     if env.options.get("transport") == "sdk":
         problem = f"models: openai:{name} has no other transport than http"
-        raise WorkerError(None, problem, hint="take `transport: sdk` out of the config")
+        raise WorkerError(None, problem, hint="remove `transport: sdk` from the config")
     official = not os.environ.get(BASE_URL, "").strip()
     dialect = ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect()
     dialect.images = env.options.get("images", official)
     server = server_of(f"openai:{name}", env.options.get("timeout"))
+    window = env.options.get("context")
+    if not window and official:
+        window = listed_window("openai", name)
     progress = {WANTS_PROGRESS: True} if server.is_local else {}
     return OpenAIModel(
         name,
         server,
         dialect,
         env.notify,
-        context_window=env.options.get("context")
-        or (listed_window("openai", name) if official else None),
+        context_window=window,
         more={**progress, **_fields(env.options, official)},
     )
 
 
 def _fields(options: Mapping[str, Any], official: bool) -> JsonObject:
-    """The config of answers, as fields of a request; only OpenAI's own server has another name for one."""
+    """Return the options of answers as fields of a request."""
     names = {
         "temperature": "temperature",
         "max_tokens": "max_completion_tokens" if official else "max_tokens",
         "thinking": "reasoning_effort",
     }
-    found = {field: options[name] for name, field in names.items() if name in options}
-    return {field: "none" if value == "off" else value for field, value in found.items()}
+    fields: JsonObject = {}
+    for name, field in names.items():
+        if name in options:
+            value = options[name]
+            fields[field] = "none" if value == "off" else value
+    return fields
 
 
 def server_of(model: str, silence: float | None = None) -> Server:
-    """The server that the environment names; a local server needs no key."""
+    """Return the server that the environment names; a local server needs no key."""
     base = os.environ.get(BASE_URL, "").strip()
     key = find_key(KEY)
     if not base and not key:
-        hint = f"forge keys set openai stores one, {BASE_URL} names a local server; -m script:FILE needs no key"
+        hint = (
+            f"forge keys set openai stores one, {BASE_URL} names a local server; "
+            "-m script:FILE needs no key"
+        )
         raise ModelError(f"{KEY} is not set, and {model} needs it", hint=hint)
     timeouts = Timeouts(read=silence) if silence else None
     if key is None:
@@ -74,6 +84,7 @@ def server_of(model: str, silence: float | None = None) -> Server:
 
 
 def missing() -> str | None:
+    """Return what is missing and how to get it; None if nothing is."""
     try:
         server_of("openai:MODEL")
     except ModelError as error:
@@ -82,15 +93,16 @@ def missing() -> str | None:
 
 
 async def ask() -> Sequence[ListedModel]:
-    """The models of a server of the user's own; OpenAI's are in the catalogue."""
-    return (
-        await ask_server(server_of("openai:MODEL")) if os.environ.get(BASE_URL, "").strip() else ()
-    )
+    """Return the models of the user's own server; OpenAI's are in the catalog."""
+    if not os.environ.get(BASE_URL, "").strip():
+        return ()
+    return await ask_server(server_of("openai:MODEL"))
 
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
     needs = f"{KEY}, or {BASE_URL} for a local server"
+    """Register the ``openai`` provider."""
     return [
         ModelFactory(
             "openai", make, needs=needs, missing=missing, keys=(KEY,), catalog=known_models, ask=ask

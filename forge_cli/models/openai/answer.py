@@ -1,4 +1,4 @@
-"""One answer of the model, put together from the chunks of a stream."""
+"""One answer of the model, assembled from the chunks of a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BROKEN = frozenset({"abort", "error"})
 
 @dataclass
 class Slot:
-    """A call as far as it has come."""
+    """A call, as far as it has arrived."""
 
     id: str = ""
     name: str = ""
@@ -36,7 +36,7 @@ class Slot:
         self.pieces.append(piece)
 
     def is_other(self, id: str, name: str) -> bool:
-        """Return True if a delta with the same index begins another call; Ollama numbers every call 0."""
+        """Return True if a delta begins another call; Ollama gives every call the index 0."""
         if id and self.id:
             return id != self.id
         return bool(name and self.name) and read_object(self.arguments) is not None
@@ -44,7 +44,7 @@ class Slot:
 
 @dataclass
 class ChatAnswer:
-    """The answer so far; ``stop`` and the calls count once the stream has ended well."""
+    """The answer so far; ``stop`` and the calls are final once the stream has ended well."""
 
     finish: str | None = None
     usage: Usage = field(default_factory=Usage)
@@ -60,12 +60,12 @@ class ChatAnswer:
 
     @property
     def finished(self) -> bool:
-        """Return True if the model has reported that it is done."""
+        """True if the model has reported that it is done."""
         return self.finish is not None and self.finish not in _BROKEN
 
     @property
     def broken(self) -> bool:
-        """Return True if the server has given up on it, or never begun."""
+        """True if the server has given up, or never begun."""
         return not (self.pieces or self.slots or self.finish) or self.finish in _BROKEN
 
     @property
@@ -75,7 +75,7 @@ class ChatAnswer:
         return _STOPS.get(self.finish or "", "tool_use" if self.slots else "end")
 
     def add(self, chunk: JsonObject) -> str:
-        """Take in one chunk; returns the text that is new."""
+        """Add one chunk, and return the text that is new."""
         if isinstance(usage := chunk.get("usage"), dict):
             self.usage = read_usage(usage)
         choice = _choice(chunk)
@@ -88,12 +88,13 @@ class ChatAnswer:
         for call in calls if isinstance(calls, list) else ():
             self._add_call(_dict(call))
         refusal = _text(delta.get("refusal"))
-        self.refused = self.refused or bool(refusal)
+        if refusal:
+            self.refused = True
         said = _text(delta.get("content")) + refusal
         return self._add_text(said) if said else ""
 
     def calls(self, taken: Container[str]) -> list[ToolCall]:
-        """The calls, each with an id that is its own; in an answer cut short only those that can be read."""
+        """Return the calls with unique IDs; of an answer that was cut short, the readable ones."""
         found: list[ToolCall] = []
         for slot in self.slots:
             arguments = slot.arguments
@@ -101,14 +102,11 @@ class ChatAnswer:
             if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
                 continue
             unreadable = arguments if readable is None and arguments.strip() else None
-            own = (
-                is_legal_id(slot.id)
-                and slot.id not in taken
-                and slot.id not in {call.id for call in found}
-            )
-            found.append(
-                ToolCall(slot.id if own else new_call_id(), slot.name, readable or {}, unreadable)
-            )
+            used = {call.id for call in found}
+            call_id = slot.id
+            if not is_legal_id(call_id) or call_id in taken or call_id in used:
+                call_id = new_call_id()
+            found.append(ToolCall(call_id, slot.name, readable or {}, unreadable))
         return found
 
     def _add_text(self, piece: str) -> str:
@@ -136,14 +134,14 @@ class ChatAnswer:
         slot.add(id, name, arguments)
 
     def _unnumbered(self, id: str, name: str) -> Slot | None:
-        """Without an index: the call of that id, or the last one when neither id nor name says that one begins."""
+        """Return the call of a delta without an index; None if the delta begins a call."""
         if id:
             return next((slot for slot in self.slots if slot.id == id), None)
         return self.slots[-1] if self.slots and not name else None
 
 
 def are_useful(chunks: Iterable[JsonObject]) -> bool:
-    """Return True if one of these is more than a sign of life: it adds to an answer, or ends it."""
+    """Return True if one of these adds to an answer or ends it, unlike a keep-alive."""
     return any(map(_is_useful, chunks))
 
 
@@ -152,7 +150,7 @@ def _is_useful(chunk: JsonObject) -> bool:
 
 
 def is_done(chunk: JsonObject) -> bool:
-    """Return True for the end of an answer and no more; some servers give a reason for the end with every piece."""
+    """Return True for the end of an answer; some servers give a finish reason with each piece."""
     return bool(_choice(chunk).get("finish_reason") and not _adds(chunk))
 
 
@@ -161,7 +159,7 @@ def _adds(chunk: JsonObject) -> bool:
 
 
 def new_call_id() -> str:
-    """Nine letters and digits, because Mistral's templates refuse any other id."""
+    # nine letters and digits, because Mistral's templates refuse other IDs
     return token_hex(5)[:9]
 
 
@@ -173,7 +171,7 @@ def _args(text: str) -> JsonObject | None:
 
 
 def read_object(text: str) -> JsonObject | None:
-    """The JSON object that the text is, or None."""
+    """Return the JSON object in the text, or None."""
     try:
         found = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -186,7 +184,7 @@ def _no_constant(name: str) -> Any:
 
 
 def read_usage(usage: JsonObject) -> Usage:
-    """Tokens as we count them: what was read from the cache is not counted again as input."""
+    """Return the token counts; tokens from the cache do not count as input again."""
     cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
     sent = _count(usage.get("prompt_tokens"))
     return Usage(
@@ -206,7 +204,7 @@ def _choice(chunk: JsonObject) -> JsonObject:
 
 
 def _delta(choice: JsonObject) -> JsonObject:
-    """The new part of it; all of an answer that is not a stream."""
+    # an answer that is not a stream has a whole message instead
     return _dict(choice.get("delta") or choice.get("message"))
 
 
@@ -215,11 +213,9 @@ def _dict(value: Any) -> JsonObject:
 
 
 def _text(value: Any) -> str:
-    """Text as a string, or as a list of parts."""
+    # content may be a string, or a list of parts
     if isinstance(value, str):
         return value
-    return (
-        "".join([_text(_dict(part).get("text")) for part in value])
-        if isinstance(value, list)
-        else ""
-    )
+    if isinstance(value, list):
+        return "".join([_text(_dict(part).get("text")) for part in value])
+    return ""

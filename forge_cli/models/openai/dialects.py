@@ -1,4 +1,4 @@
-"""Offers and calls of tools: by the API's own means, or in JSON that a model without them is forced to speak."""
+"""Tools in requests and answers: in the API's own way, or as JSON that the model must write."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ Its result comes as the next message. When no tool is needed any more, give your
 _THEN = (
     'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
 )
-"""After each result, since small models repeat a call that they have the result of."""
+"""Repeated after each result, because small models repeat calls that they have a result of."""
 _LOOK_FIRST = """# Before you answer
 What files hold, what is in a folder and what a command prints you know only from a tool's result. Call a tool first."""
 
 
 class NativeDialect:
-    """How tools are offered and called: by the API's own means."""
+    """Tools as the API itself offers and calls them."""
 
     shows_text = True
-    """True if text may be shown as it comes."""
+    """True if text may be shown as it arrives."""
     images = False
-    """True if the model is shown the images of results."""
+    """True if images in results are sent to the model."""
     forces = False
-    """True if the model can only give a call or an answer."""
+    """True if the model can write nothing but a call or an answer."""
 
     def system(self, request: ModelRequest) -> str:
         return request.system
 
     def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
-        """The fields of the request that tell of the tools."""
+        """Return the fields of a request that offer the tools."""
         return {"tools": [_function(tool) for tool in tools]} if tools else {}
 
     def encode(self, message: Message) -> list[JsonObject]:
-        """One entry of the history, as one or more messages of the API."""
+        """Return an entry of the history as one or more messages of the API."""
         match message.role:
             case "user":
                 return [{"role": "user", "content": user_content(message)}]
@@ -62,18 +62,16 @@ class NativeDialect:
             case "assistant":
                 return [{"role": "assistant", "content": message.text}]
             case "tool":
-                return [
-                    *map(_result, message.results),
-                    *(result_images(message) if self.images else ()),
-                ]
+                images = result_images(message) if self.images else []
+                return [*map(_result, message.results), *images]
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
-        """The text and the calls of a finished answer; the ids in ``taken`` are used up."""
+        """Return the text and the calls of a finished answer, with IDs that are not ``taken``."""
         return answer.text, answer.calls(taken)
 
 
 def user_content(message: Message) -> str | list[JsonObject]:
-    """The message of the user: plain text, or text and files in parts."""
+    """Return the content of a user's message: plain text, or parts with files."""
     if not message.attachments:
         return message.text
     said: list[JsonObject] = [{"type": "text", "text": message.text}] if message.text else []
@@ -81,17 +79,13 @@ def user_content(message: Message) -> str | list[JsonObject]:
 
 
 def result_images(message: Message) -> list[JsonObject]:
-    """The images that calls gave, as a message of the user: a result is text in this API."""
+    """Return the images of results as a user's message, because results are text in this API."""
     parts: list[JsonObject] = []
     for result in message.results:
         for file in result.files:
             if file.media_type in _IMAGES and file.data and not result.is_error:
-                parts.append(
-                    {
-                        "type": "text",
-                        "text": f"[The image that {result.tool} gave, call {result.call_id}]",
-                    }
-                )
+                text = f"[The image that {result.tool} gave, call {result.call_id}]"
+                parts.append({"type": "text", "text": text})
                 parts.append(_image(file.media_type, file.data))
     return [{"role": "user", "content": parts}] if parts else []
 
@@ -102,22 +96,21 @@ def _image(media_type: str, data: bytes) -> JsonObject:
 
 
 def _part(file: Attachment) -> JsonObject:
-    """Text as text, an image as an image, and of anything else only the news that it is there."""
+    # a file that is neither image nor text is only mentioned
     if file.media_type in _IMAGES:
         return _image(file.media_type, file.data)
     name = visible(file.name)
     text = _text_of(file)
     if text is None:
         what = f"{visible(file.media_type)}, {len(file.data)} bytes"
-        return {
-            "type": "text",
-            "text": f"[The attached file {name} ({what}) cannot be shown to this model.]",
-        }
-    return {"type": "text", "text": f"[The attached file {name}]\n{text}"}
+        said = f"[The attached file {name} ({what}) cannot be shown to this model.]"
+    else:
+        said = f"[The attached file {name}]\n{text}"
+    return {"type": "text", "text": said}
 
 
 def is_shown(file: Attachment) -> bool:
-    """Return True if the model gets the content of an attached file."""
+    """Return True if the content of an attached file is sent to the model."""
     return file.media_type in _IMAGES or _text_of(file) is not None
 
 
@@ -136,7 +129,7 @@ def _function(tool: ToolSpec) -> JsonObject:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    """A call as the API accepts it, also where the model's own was nonsense; the result tells what that was."""
+    # The API refuses odd names, also in the history; the result told the model what it wrote.
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unknown"
     arguments = json_within(call.args)
     return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -148,7 +141,7 @@ def _result(result: CallResult) -> JsonObject:
 
 
 class ForcedDialect(NativeDialect):
-    """The same in JSON that the model is forced to speak."""
+    """Tools as JSON that the model is forced to write."""
 
     shows_text = False
     forces = True
@@ -156,11 +149,11 @@ class ForcedDialect(NativeDialect):
     def system(self, request: ModelRequest) -> str:
         if not request.tools:
             return request.system
-        tools = [
-            f"## {tool.name}\n{tool.description}\nInput, as JSON Schema: {json_within(tool.input_schema)}"
-            for tool in request.tools
-        ]
-        return "\n\n".join(part for part in [request.system, _HOW, *tools, _LOOK_FIRST] if part)
+        parts = [request.system, _HOW]
+        for tool in request.tools:
+            schema = json_within(tool.input_schema)
+            parts.append(f"## {tool.name}\n{tool.description}\nInput, as JSON Schema: {schema}")
+        return "\n\n".join(part for part in [*parts, _LOOK_FIRST] if part)
 
     def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
         if not tools:
@@ -181,10 +174,10 @@ class ForcedDialect(NativeDialect):
             case "assistant":
                 return [{"role": "assistant", "content": json_within({"answer": message.text})}]
             case "tool":
-                told = [
-                    f"{result.tool} {'failed' if result.is_error else 'gave'}:\n{result.text}"
-                    for result in message.results
-                ]
+                told: list[str] = []
+                for result in message.results:
+                    verb = "failed" if result.is_error else "gave"
+                    told.append(f"{result.tool} {verb}:\n{result.text}")
                 images = result_images(message) if self.images else []
                 return [{"role": "user", "content": "\n\n".join([*told, _THEN])}, *images]
 
@@ -221,9 +214,9 @@ def _shape(properties: JsonObject, required: Sequence[str] | None = None) -> Jso
 
 
 def _simple(schema: Any) -> JsonObject | None:
-    """The schema in the few keywords that every grammar builder knows, or None where they do not say it.
+    """Return the schema in keywords that every grammar builder knows; None if it needs others.
 
-    It may allow more than the tool does; the gate checks the input against the tool's own schema.
+    It may allow more than the tool does: the gate checks the input against the tool's own schema.
     """
     match schema:
         case {"enum": list(values)} if values:

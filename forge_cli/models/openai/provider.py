@@ -1,4 +1,4 @@
-"""The model behind a Chat Completions server: asks, listens, and asks again when the line breaks."""
+"""The model behind a Chat Completions server: stream an answer, retry failures that may pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forge_cli.models.openai.written import written_call
 
 
 class OpenAIModel:
-    """``openai:MODEL``. What was sent before is not encoded again: a long conversation stays linear."""
+    """``openai:MODEL``, which encodes each message once, so that a long conversation is linear."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class OpenAIModel:
         self._request_ids = RequestIds()
         self._ids: set[str] = set()
         self._head: tuple[Sequence[ToolSpec], str, bytes] | None = None
-        """Tools and system prompt of the last request, and the beginning of it."""
+        """The tools and the system prompt of the last request, and its beginning as bytes."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
@@ -76,12 +76,12 @@ class OpenAIModel:
                     break
                 raise self._server.endpoint.cut_off()
             except ProviderFailure as failure:
-                if answer.finished:
+                if answer.finished:  # the model was done: only the end of the stream is missing
                     break
                 if self._more.get(WANTS_PROGRESS) and WANTS_PROGRESS in failure.problem:
-                    self._more = {
-                        key: value for key, value in self._more.items() if key != WANTS_PROGRESS
-                    }
+                    # this local server refuses the field of llama.cpp: ask again without it
+                    self._more = dict(self._more)
+                    del self._more[WANTS_PROGRESS]
                     self._head = None
                     body = self._body(request)
                     continue
@@ -95,22 +95,22 @@ class OpenAIModel:
         await self._server.aclose()
 
     def _tell_progress(self, chunks: Sequence[JsonObject]) -> None:
-        """Say how much of the prompt a server has read that tells it, tenth by tenth."""
-        for progress in (
-            chunk[PROGRESS] for chunk in chunks if isinstance(chunk.get(PROGRESS), dict)
-        ):
+        """Report how much of the prompt the server has read, in steps of 10 %."""
+        for chunk in chunks:
+            progress = chunk.get(PROGRESS)
+            if not isinstance(progress, dict):
+                continue
             done = progress.get("processed")
             total = progress.get("total")
             if isinstance(done, int) and isinstance(total, int) and 0 < done < total:
-                told = StatusNotice(
-                    f"the model reads the prompt: {10 * (10 * done // total)} %", "prompt"
-                )
-                if told != self._told:
-                    self._told = told
-                    self._notify("info", told)
+                percent = 10 * (10 * done // total)
+                notice = StatusNotice(f"the model reads the prompt: {percent} %", "prompt")
+                if notice != self._told:
+                    self._told = notice
+                    self._notify("info", notice)
 
     def _tell_written_call(self, text: str) -> None:
-        """Warn of a call that was written as text, with ``-p``, too: the work looks done, and is not."""
+        """Warn of a call that was written as text: the task looks done, but is not."""
         offered = {tool.name for tool in self._head[0]} if self._head else set()
         name = written_call(text, offered)
         if name is None:
@@ -121,9 +121,9 @@ class OpenAIModel:
         hint = "a larger model calls tools more reliably"
         if not self._dialect.forces:
             hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
-        self._notify(
-            "warning", StatusNotice(f"{self.name}: {what}; {hint}", "written", urgent=True)
-        )
+        # urgent, so that `forge run -p` shows it, too
+        notice = StatusNotice(f"{self.name}: {what}; {hint}", "written", urgent=True)
+        self._notify("warning", notice)
 
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
@@ -133,9 +133,8 @@ class OpenAIModel:
         if stop == "max_tokens":
             dropped = len(answer.slots) - len(calls)
             lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""
-            self._notify(
-                "warning", f"{self.name}: the answer was cut at the server's limit of tokens{lost}"
-            )
+            what = f"the answer was cut off at the server's limit of tokens{lost}"
+            self._notify("warning", f"{self.name}: {what}")
         elif stop == "refusal":
             self._notify("warning", f"{self.name}: {DECLINED}")
         if stop == "refusal" and not text:
@@ -144,7 +143,7 @@ class OpenAIModel:
         return [*said, *calls, TurnEnd(stop, answer.usage)]
 
     def _body(self, request: ModelRequest) -> bytes:
-        """The request as bytes, the history last: the next request begins with the same ones."""
+        """Return the request as bytes, the history last, so that the next one begins the same."""
         system = self._dialect.system(request)
         if self._head is None or self._head[0] is not request.tools or self._head[1] != system:
             self._head = request.tools, system, self._encode_head(request.tools, system)
@@ -164,7 +163,7 @@ class OpenAIModel:
         return b"".join((json_bytes(head)[:-1], b',"messages":[', first))
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
-        """Encode what is new; where the past was rewritten, all of it."""
+        """Encode the new messages; all of them if earlier ones were replaced."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
             self._sent = []
             self._history = bytearray()
@@ -181,11 +180,9 @@ class OpenAIModel:
         self._sent += new
 
     def _name_hidden_files(self, message: Message) -> None:
-        """Warn of each file that the model cannot be shown."""
+        """Warn of each file that cannot be sent to the model."""
         for file in message.attachments:
             if not is_shown(file):
                 what = f"{visible(file.name)} ({visible(file.media_type)})"
-                self._notify(
-                    "warning",
-                    f"{self.name} cannot be shown {what}; it is only told that the file is there",
-                )
+                text = f"{self.name} cannot be shown {what}; it only learns that the file exists"
+                self._notify("warning", text)

@@ -1,4 +1,4 @@
-"""The server at the other end of the line: its models, one request out, the chunks of one answer back."""
+"""A Chat Completions server: its models, and the chunks of its answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import ListedModel
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
-from forge_cli.models.http import LONGEST_ANSWER, EventReader, HttpAnswer, HttpClient, Timeouts
+from forge_cli.models.http import MAX_ANSWER_BYTES, EventReader, HttpAnswer, HttpClient, Timeouts
 from forge_cli.models.openai.answer import are_useful, is_done
 from forge_cli.sandbox.secrets import own_redactor
 
-PATIENCE = 3.0
-"""Seconds that a server has to say which models it has."""
+MODELS_TIMEOUT = 3.0
+"""Seconds for the list of models."""
 _CHAT = re.compile(
     r"(gpt-\d|o\d)(?!.*(audio|realtime|transcribe|search|image|tts|research|instruct|vision|-\d{4}))"
 )
@@ -31,17 +31,18 @@ OFFICIAL = "https://api.openai.com/v1"
 STATUS_PAGE = "https://status.openai.com"
 _PATH = "/chat/completions"
 _DONE = "[DONE]"
-LAST_WORDS = 3.0
-"""Seconds for usage and the end of the stream, once the model has said that it is done."""
-LONGEST_READING = 3600.0
-"""Seconds that a server on this machine may read a prompt before it says the first word."""
+FINISH_TIMEOUT = 3.0
+"""Seconds for usage and the end of the stream, once the model has reported that it is done."""
+MAX_PROMPT_SECONDS = 3600.0
+"""Seconds that a server on this machine may read a prompt before the first word."""
 WANTS_PROGRESS = "return_progress"
+"""The field of a request by which llama.cpp reports how much of the prompt it has read."""
 PROGRESS = "prompt_progress"
-"""The field of a request that llama.cpp answers with how much of the prompt it has read, and that of the chunk."""
+"""The field of a chunk with that report."""
 
 
 def known_models() -> list[ListedModel]:
-    """OpenAI's models for conversations, by the table of genai-prices; another server may have any other."""
+    """Return OpenAI's chat models; none if the user set an address."""
     if os.environ.get(BASE_URL, "").strip():
         return []
     from genai_prices.data import providers
@@ -52,12 +53,12 @@ def known_models() -> list[ListedModel]:
 
 
 async def ask_server(server: Server) -> Sequence[ListedModel]:
-    """The answer of the server to ``/models``, within a short time."""
+    """Return the models that a server lists at ``/models``."""
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(MODELS_TIMEOUT):
             text = await server.get("/models")
     except TimeoutError:
-        raise ModelError(server.endpoint.read_timeout(PATIENCE).problem) from None
+        raise ModelError(server.endpoint.read_timeout(MODELS_TIMEOUT).problem) from None
     except ProviderFailure as failure:
         raise ModelError(server.clean(failure.problem), hint=failure.hint) from None
     finally:
@@ -67,18 +68,18 @@ async def ask_server(server: Server) -> Sequence[ListedModel]:
 
 
 def read_models(text: str) -> list[ListedModel]:
-    """The models in an answer; servers tell a window under different names, or not at all."""
+    """Return the models in an answer, with their windows if the server names them."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return []
     items = found.get("data") if isinstance(found, dict) else None
-    models = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return [
-        ListedModel(name, _window(item))
-        for item in models
-        if isinstance(name := item.get("id"), str) and name
-    ]
+    models: list[ListedModel] = []
+    for item in items if isinstance(items, list) else ():
+        name = item.get("id") if isinstance(item, dict) else None
+        if isinstance(name, str) and name:
+            models.append(ListedModel(name, _window(item)))
+    return models
 
 
 def _window(item: dict[str, Any]) -> int | None:
@@ -94,7 +95,7 @@ def _window(item: dict[str, Any]) -> int | None:
 
 @dataclass(kw_only=True)
 class Server:
-    """The address of the server, and the key for it."""
+    """A server with its key."""
 
     url: str = field(repr=False)
     endpoint: Endpoint
@@ -118,7 +119,7 @@ class Server:
         *,
         key_source: str = KEY,
     ) -> Server:
-        """The server behind a base URL, which is looked at before anything is sent."""
+        """Return the server at a base URL; raise ModelError if address or key are invalid."""
         address = _read_address(base)
         if address is None:
             raise ModelError(
@@ -126,10 +127,8 @@ class Server:
                 hint="it begins with http:// or https://, such as http://127.0.0.1:8080/v1",
             )
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ModelError(
-                f"{KEY} holds characters that no key has",
-                hint="copy it again, without spaces around it",
-            )
+            problem = f"{KEY} contains characters that are invalid in a key"
+            raise ModelError(problem, hint="copy the key again, without spaces around it")
         endpoint = Endpoint(
             address=address.shown,
             address_variable=BASE_URL,
@@ -137,7 +136,7 @@ class Server:
             key_source=key_source if key else None,
             status_page=STATUS_PAGE if address.is_official else None,
         )
-        local = Timeouts(first=LONGEST_READING) if address.is_local else Timeouts()
+        local = Timeouts(first=MAX_PROMPT_SECONDS) if address.is_local else Timeouts()
         timeouts = timeouts or local
         return cls(
             url=address.url,
@@ -148,18 +147,18 @@ class Server:
         )
 
     def clean(self, text: str) -> str:
-        """The text without the key, should a server have sent it back."""
+        """Return the text without the key, in case a server has sent it back."""
         return own_redactor({KEY: self.key or ""}).redact_text(text)
 
     async def chunks(self, body: bytes, model: str) -> AsyncGenerator[list[JsonObject]]:
-        """Send one request; the chunks of its answer, those that came together in one list.
+        """Send a request, and yield the chunks of its answer, in lists as they came together.
 
-        What goes wrong is a ProviderFailure.
+        Raise ProviderFailure for every problem.
         """
         async with self._client.request("POST", body=body) as response:
             await self._check(response, model)
             if response.media_type == "application/json":
-                yield [self._whole(await response.read_beginning(LONGEST_ANSWER), model)]
+                yield [self._whole(await response.read_beginning(MAX_ANSWER_BYTES), model)]
                 return
             events = EventReader(response)
             some = False
@@ -181,19 +180,18 @@ class Server:
                     response.patience.extend()
                 done = done or any(map(is_done, chunks))
                 if done:
-                    response.patience.left = min(response.patience.left, LAST_WORDS)
+                    # some servers leave the connection open after the end of the answer
+                    response.patience.left = min(response.patience.left, FINISH_TIMEOUT)
                 yield chunks
                 if len(chunks) < len(together):
                     await response.drain()
                     return
-        raise (
-            self.endpoint.cut_off()
-            if some
-            else self.endpoint.garbage("a stream in which there is no event")
-        )
+        if some:
+            raise self.endpoint.cut_off()
+        raise self.endpoint.garbage("a stream without events")
 
     def _whole(self, text: str, model: str) -> JsonObject:
-        """The answer of a server that does not stream."""
+        # the answer of a server that does not stream
         chunk = self._chunk(text, model)
         if "choices" not in chunk:
             raise self.endpoint.garbage(text, attempts=1)
@@ -211,22 +209,22 @@ class Server:
         return chunk
 
     def _in_stream(self, error: Any, model: str) -> ProviderFailure:
-        """The failure behind an error that comes where the answer should; most say no status."""
+        """Return the failure for an error inside a stream, mostly without a status."""
         message, code = read_error(json.dumps({"error": error}))
         status = error.get("code") if isinstance(error, dict) else None
         status = status if isinstance(status, int) and status >= 400 else 500
         return self.endpoint.refused(status, message, code=code, model=model)
 
     async def get(self, path: str) -> str:
-        """Get a path beside that of the conversations; a problem is a ProviderFailure."""
+        """Get a path beside that of conversations; raise ProviderFailure for every problem."""
         parts = urlsplit(self.url)
         url = parts._replace(path=parts.path.removesuffix(_PATH) + path).geturl()
         async with self._client.request("GET", url) as response:
             await self._check(response, "")
-            return await response.read_beginning(LONGEST_ANSWER)
+            return await response.read_beginning(MAX_ANSWER_BYTES)
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
-        """Refuse what is not an answer of the API."""
+        """Raise ProviderFailure unless the answer is one of the API."""
         if response.status_code != 200:
             message, code = read_error(await response.read_beginning())
             status = response.status_code
@@ -242,7 +240,7 @@ class Server:
 
 
 class _Address(NamedTuple):
-    """The address of conversations, and the address of the server as people may see it."""
+    """The parts of a base URL, and its address as it can be shown."""
 
     url: str
     shown: str
@@ -251,7 +249,7 @@ class _Address(NamedTuple):
 
 
 def _read_address(base: str) -> _Address | None:
-    """The parts of a base URL; None where it is not the address of a server."""
+    """Return the parts of a base URL; None if it is not the address of a server."""
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -261,9 +259,8 @@ def _read_address(base: str) -> _Address | None:
         return None
     path = parts.path.rstrip("/").removesuffix(_PATH)
     url = parts._replace(path=path + _PATH, fragment="").geturl()
-    shown = parts._replace(
-        netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment=""
-    ).geturl()
+    netloc = parts.netloc.rpartition("@")[2]  # without user and password
+    shown = parts._replace(netloc=netloc, path=path, query="", fragment="").geturl()
     host = parts.hostname or ""
     is_local = host in ("localhost", "::1") or host.startswith("127.")
     return _Address(url, shown, host == urlsplit(OFFICIAL).hostname, is_local)

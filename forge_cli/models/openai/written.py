@@ -1,4 +1,4 @@
-"""Calls that a model has written as text, as small ones do: they are not made, and the person has to know."""
+"""Calls that small models write as text: they are not made, and the user is warned."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ _BESIDE = frozenset(
         "explanation",
     }
 )
-"""Keys of objects that are meant as calls: what has others is data."""
+"""Keys of objects that are calls; an object with other keys is data."""
 _NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
 _ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
-LONGEST = 100_000
-"""Characters of an answer that are looked at."""
+_MAX_LEAD = 300
+MAX_LENGTH = 100_000
+"""Characters of an answer that are searched."""
 
 
 def written_call(text: str, offered: Collection[str]) -> str | None:
-    """The tool that an answer calls by its words: in JSON, whatever its name is, or as ``name(...)``."""
-    text = text[:LONGEST]
+    """Return the tool that an answer calls in its text, as JSON or as ``name(...)``, or None."""
+    text = text[:MAX_LENGTH]
     if not offered or not text.strip():
         return None
     bare = _TAGS.sub("\n", _FENCE.sub("\n", text)).strip()
-    named = next((name for name in map(_called_in, _objects(bare)) if name), None)
-    if named:
-        return named
+    for value in _objects(bare):
+        if name := _called_in(value):
+            return name
     known = _NAMED.search(text)
     if known and known[1] in offered and _ARGUMENTS.search(text):
         return known[1]
@@ -53,11 +54,11 @@ def written_call(text: str, offered: Collection[str]) -> str | None:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """The JSON of a text that is nothing else, but for a few words before it."""
+    """Yield the JSON values of a text that has at most a few words before them."""
     start = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
     decoder = json.JSONDecoder()
     lead = text[: max(start, 0)]
-    if start < 0 or len(lead) > 300:
+    if start < 0 or len(lead) > _MAX_LEAD:
         return
     rest = text[start:]
     while rest[:1] in ("{", "["):
@@ -70,7 +71,7 @@ def _objects(text: str) -> Iterator[Any]:
 
 
 def _called_in(value: Any) -> str | None:
-    """The name in an object that is meant as a call."""
+    """Return the name in an object that is a call, or None."""
     if not isinstance(value, Mapping) or not value.keys() <= _BESIDE:
         return None
     inner = value.get("function")
@@ -83,9 +84,9 @@ def _called_in(value: Any) -> str | None:
 
 
 def _as_function(text: str, offered: Collection[str]) -> str | None:
-    """A call as a program would write it: at the beginning, or as a line of its own.
+    """Return the tool that a text calls like a function, on its first line or a line of its own.
 
-    With another name it counts where the answer is nothing else, and the name looks like that of a tool.
+    An unknown name counts only if the call is all of the text, and the name looks like a tool's.
     """
     if alone := _ALONE.fullmatch(text.strip("` \n")):
         return alone[1]

@@ -205,7 +205,7 @@ def test_a_missing_package_is_a_sentence_with_the_remedy(
         FACTORIES[prefix].make("claude-x", env())
     assert str(caught.value) == (
         f"{prefix}:MODEL needs the package {package}, which is not installed\n"
-        f'  pip install "anthropic[{extra}]" installs it'
+        f'  pip install "anthropic[{extra}]" '
     )
 
 
@@ -216,7 +216,7 @@ def test_what_is_not_set_is_named(cloud: CloudServer, monkeypatch: pytest.Monkey
         "bedrock": "AWS_REGION or AWS_DEFAULT_REGION or AWS_PROFILE is not set, and bedrock:MODEL needs it",
         "vertex": "CLOUD_ML_REGION is not set, and vertex:MODEL needs it",
         "foundry": "ANTHROPIC_FOUNDRY_API_KEY is not set, and foundry:MODEL needs it; "
-        "forge keys set ANTHROPIC_FOUNDRY_API_KEY stores one",
+        "store one: forge keys set ANTHROPIC_FOUNDRY_API_KEY",
     }
 
 

@@ -182,15 +182,15 @@ def test_attachments_join_the_message() -> None:
     [
         (
             Attachment("film.mp4", "video/mp4", b"\0"),
-            "film.mp4 cannot be attached: Anthropic's models take no video",
+            "film.mp4 cannot be attached: Anthropic's models do not accept video",
         ),
         (
             Attachment("pic.tiff", "image/tiff", b"II*"),
-            "pic.tiff cannot be attached: Anthropic's models take no image",
+            "pic.tiff cannot be attached: Anthropic's models do not accept image",
         ),
         (
             Attachment("old.txt", "text/plain", b"gr\xfc\xdfe"),
-            "old.txt cannot be attached: it is said to be text/",
+            "old.txt cannot be attached: its type is text/",
         ),
     ],
 )

@@ -79,9 +79,9 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
         "text"
     ] == "Let me add."
     told = [status.message for status in seen.of(StatusEvent)]
-    assert "broke off before its answer was complete; trying again in " in told[0]
+    assert "closed the connection before its answer was complete; trying again in " in told[0]
     assert told[1].startswith(
-        f"ignore the partial answer above, it is asked for again: {api.url} broke off before its answer"
+        f"ignore the partial answer above, it is asked for again: {api.url} closed the connection before its answer"
     )
 
 

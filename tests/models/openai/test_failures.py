@@ -66,29 +66,35 @@ FINAL = {
     ),
     "a page": (
         Reply((PAGE.encode(),), headers=HTML),
-        r"sent something that is not an answer: It\x1b[2J works!",
+        r"sent an invalid answer: It\x1b[2J works!",
     ),
 }
 TRANSIENT = {
     "500": (refusal(500, PAGE), r"failed (HTTP 500: It\x1b[2J works!)"),
     "503": (refusal(503, OVERLOADED), "failed (HTTP 503: overloaded)"),
-    "cut at once": (Reply(end="cut"), "broke off before its answer was complete"),
-    "no end": (Reply((chunk(role="assistant"),)), "broke off before its answer was complete"),
-    "nothing": (Reply((DONE,)), "broke off before its answer was complete"),
-    "given up": (Reply((chunk("abort"), DONE)), "broke off before its answer was complete"),
+    "cut at once": (Reply(end="cut"), "closed the connection before its answer was complete"),
+    "no end": (
+        Reply((chunk(role="assistant"),)),
+        "closed the connection before its answer was complete",
+    ),
+    "nothing": (Reply((DONE,)), "closed the connection before its answer was complete"),
+    "given up": (
+        Reply((chunk("abort"), DONE)),
+        "closed the connection before its answer was complete",
+    ),
     "broken gzip": (
         Reply((b"abc",), headers={"content-encoding": "gzip"}),
-        "broke off before its answer was complete",
+        "closed the connection before its answer was complete",
     ),
     "no JSON": (
         Reply((event(f"Wait, {KEY}"),)),
-        "sent something that is not an answer: Wait, [redacted",
+        "sent an invalid answer: Wait, [redacted",
     ),
     "two objects": (
         Reply((event('{"choices": []} {}'),)),
-        'sent something that is not an answer: {"choices": []} {}',
+        'sent an invalid answer: {"choices": []} {}',
     ),
-    "no object": (Reply((event([1]),)), "sent something that is not an answer: [1]"),
+    "no object": (Reply((event([1]),)), "sent an invalid answer: [1]"),
     "in the stream": (Reply((event(OVERLOADED), DONE)), "failed (overloaded)"),
     "in a field": (Reply((b'error: {"message": "slot lost"}\n\n',)), "failed (slot lost)"),
     "no reason": (Reply((event({"error": {"code": None}}),)), "failed ("),
@@ -155,7 +161,7 @@ def test_what_is_tried_five_times(server, make, told) -> None:
 def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
     server.will(refusal(401, said("who are you?")))
     with pytest.raises(
-        ModelError, match="wants a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"
+        ModelError, match="requires a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"
     ):
         turn(make())
 
@@ -171,7 +177,7 @@ def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
     server.will(*[Reply(end="silence")] * 2)
     with pytest.raises(
         ModelError,
-        match="said nothing for 0.2 s \\(tried 2 times\\)\n  models.NAME.timeout in the config",
+        match="did not respond for 0.2 s \\(tried 2 times\\)\n  models.NAME.timeout in the config",
     ):
         turn(openai.make("tiny", env))
 
@@ -187,7 +193,7 @@ def test_a_slow_server_of_ones_own_has_time_and_is_not_asked_twice(server, monke
         lambda *_: None,
     )
     server.will(Reply(end="silence"))
-    with deadline(20), pytest.raises(ModelError, match=r"said nothing for 0.4 s\n"):
+    with deadline(20), pytest.raises(ModelError, match=r"did not respond for 0.4 s\n"):
         turn(slow)
 
 
@@ -286,7 +292,7 @@ def test_signs_of_life_are_not_an_answer(server, make) -> None:
         server.will(*[Reply((chunk(content="hm"),), end="signs", sign=sign)] * 2)
         with (
             deadline(20),
-            pytest.raises(ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)"),
+            pytest.raises(ModelError, match="did not respond for 0.2 s \\(tried 2 times\\)"),
         ):
             turn(make(read=0.2))
 
@@ -296,7 +302,7 @@ def test_what_was_said_before_a_silence_is_void(server, make) -> None:
     heard = turn(make(read=1))
     assert heard[:3] == [
         TextDelta("hm"),
-        Restart(f"{server.url} said nothing for 1 s"),
+        Restart(f"{server.url} did not respond for 1 s"),
         TextDelta("hi"),
     ]
 
@@ -340,7 +346,7 @@ def test_an_address_that_is_none(base) -> None:
 def test_a_key_that_is_none_is_not_shown(key) -> None:
     with pytest.raises(ModelError) as caught:
         Server.at("http://x/v1", key)
-    assert "OPENAI_API_KEY holds characters that no key has" in str(caught.value)
+    assert "OPENAI_API_KEY contains characters that are invalid in a key" in str(caught.value)
     assert key not in str(caught.value)
 
 

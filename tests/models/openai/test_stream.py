@@ -116,7 +116,7 @@ def test_an_answer_cut_by_length_keeps_only_calls_that_can_be_read(server, make,
         TurnEnd("max_tokens", Usage()),
     ]
     assert told == [
-        "openai:tiny: the answer was cut at the server's limit of tokens; 2 unfinished call(s) dropped"
+        "openai:tiny: the answer was cut off at the server's limit of tokens; 2 unfinished call(s) dropped"
     ]
 
 
@@ -212,7 +212,7 @@ def test_a_stream_cut_half_way_is_begun_again_and_the_partial_call_is_gone(
 ) -> None:
     half = Reply((chunk(content="Let me"), call_delta(0, "c", "add", '{"a": 1}')), end="cut")
     server.will(half, calls(("d", "add", {"a": 2}), text="Now"))
-    stopped = f"{server.url} broke off before its answer was complete"
+    stopped = f"{server.url} closed the connection before its answer was complete"
     assert turn(make(), tools=(ADD,)) == [
         TextDelta("Let me"),
         Restart(stopped),
