@@ -170,7 +170,8 @@ def test_forge_keeps_the_names_of_its_own_commands(site: Site, name: str) -> Non
     rows = {
         row["distribution"]: row for row in json.loads(site.forge("plugins", "list", "--json")[1])
     }
-    told = f"the command '{name.replace('.', ' ')}' of greeter 1.0 is not used: forge has a command of that name itself"
+    shown = f"command '{name.replace('.', ' ')}'"
+    told = f"the {shown} of greeter 1.0 is not used: forge has its own {shown}"
     assert rows["greeter"]["error"] == told
 
 

@@ -1,1 +1,1 @@
-"""Plugins: what is installed, and the toolsets, models, renderers and commands that it brings."""
+"""Installed plugins, and the toolsets, models, renderers and commands in them."""

@@ -22,19 +22,17 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
 from forge_cli.files.home import forge_home
 
-MOST_NAMED = 20
-NO_PLUGINS = (
-    "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
-)
+MAX_NAMED = 20
+NO_PLUGINS = "no third-party plugins are installed; forge plugins new NAME makes one"
 
 
 def installed_plugins() -> tuple[Plugin, ...]:
-    """As they are right now."""
+    """Return the plugins that are installed right now."""
     return installed(forge_home() / "cache")
 
 
 def distributions(plugins: Iterable[Plugin]) -> dict[str, list[Plugin]]:
-    """Plugins by the distribution that they come from, in their order."""
+    """Return the plugins by their distribution, in order."""
     found: dict[str, list[Plugin]] = {}
     for plugin in plugins:
         found.setdefault(plugin.distribution, []).append(plugin)
@@ -42,55 +40,53 @@ def distributions(plugins: Iterable[Plugin]) -> dict[str, list[Plugin]]:
 
 
 def installed_distribution(name: str) -> str:
-    """A third-party distribution with plugins, as it spells itself; UsageError where there is none."""
+    """Return the exact name of a distribution with plugins; raise UsageError if there is none."""
     if canonical(name) == OWN:
         raise UsageError(f"{OWN} is forge itself, and not a plugin")
     host = PluginHost()
-    found = {
-        each: offers
-        for each, offers in distributions((*host.plugins, *host.left_out)).items()
-        if each != OWN
-    }
+    found = distributions((*host.plugins, *host.left_out))
+    found.pop(OWN, None)
     known = list(found)
     for each in known:
         if canonical(each) == canonical(name):
             return each
-    offering = [
-        each for each in known if name in {kind_and_name(plugin.name)[1] for plugin in found[each]}
-    ]
+    offering: list[str] = []
+    for each in known:
+        if name in {kind_and_name(plugin.name)[1] for plugin in found[each]}:
+            offering.append(each)
     if offering:
         hint = f"did you mean '{offering[0]}', which offers it?"
         raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=hint)
-    there = f"there are: {', '.join(known)}" if known else NO_PLUGINS
-    raise UsageError(
-        f"no plugin is installed from '{visible(name)}'", hint=did_you_mean(name, known, there)
-    )
+    there = f"installed are: {', '.join(known)}" if known else NO_PLUGINS
+    hint = did_you_mean(name, known, there)
+    raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=hint)
 
 
 def describe_offers(plugins: Iterable[Plugin]) -> str:
-    """``toolset words, renderer words``; of several of a kind, all after one word, and of very many how many."""
+    """Return the names of plugins by kind, as ``toolsets a, b; renderer c``, or their number."""
     names: dict[str, list[str]] = {}
     for plugin in plugins:
         kind, name = kind_and_name(plugin.name)
         names.setdefault(kind, []).append(name)
-    return "; ".join(_told(kind, each) for kind, each in names.items())
+    return "; ".join(_describe_kind(kind, each) for kind, each in names.items())
 
 
-def _told(kind: str, names: list[str]) -> str:
-    if len(names) > MOST_NAMED:
+def _describe_kind(kind: str, names: list[str]) -> str:
+    if len(names) > MAX_NAMED:
         return f"{len(names)} {kind}s"
     return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def shared_names(plugin: Plugin, host: PluginHost) -> Iterator[str]:
-    """Why its name may not be its own: forge has it, or another package does."""
+    """Yield why a plugin's name conflicts with one of forge or of another package."""
     kind, name = kind_and_name(plugin.name)
     if clash := host.clash(plugin):
         yield clash
     elif kind != "renderer":
         others = [each for each in host.plugins if each.name == plugin.name and each != plugin]
         if others:
-            yield f"the {kind} '{name}' is offered by {' and '.join(map(str, others))}, too; uninstall one of them"
+            both = " and ".join(map(str, others))
+            yield f"the {kind} '{name}' is also offered by {both}; uninstall one of them"
 
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)
@@ -100,31 +96,37 @@ _KEEPERS = {
     "uv-receipt.toml": ("uv tool", "uv tool install forge-workers --with {package}"),
     "pipx_metadata.json": ("pipx", "pipx inject forge-workers {package}"),
 }
-"""Programs that make an environment for one tool, by the file that they leave in it; and how they keep a package."""
+"""Programs that manage an environment for one tool, by the file they leave in it.
+
+Each comes with its name, and the command by which it keeps an additional package.
+"""
 
 
 def read_package(text: str) -> tuple[str, str]:
-    """A package as pip takes it, and its name where that is known; never forge itself."""
+    """Return a package as pip accepts it, and its name if known; refuse forge itself."""
     if text.startswith("-") or not text.strip():
         raise UsageError(f"'{visible(text)}' is not a package", hint="give a name or a path")
     path = Path(text).expanduser()
-    if text.startswith((".", "/", "~")) or (
-        "/" in text and "://" not in text and os.path.exists(path)
-    ):
-        package, name = str(path.resolve()), _local_name(path, visible(text))
+    is_path = text.startswith((".", "/", "~"))
+    if "/" in text and "://" not in text:
+        is_path = is_path or os.path.exists(path)
+    if is_path:
+        package = str(path.resolve())
+        name = _local_name(path, visible(text))
     else:
         named = _NAMED.fullmatch(text)
         if named and os.path.isdir(path):
             hint = f"./{text} is the folder; for the package of that name, type this elsewhere"
-            raise UsageError(f"there is a folder {visible(text)} here, too", hint=hint)
-        package, name = text, named[1] if named else ""
+            raise UsageError(f"there is also a folder {visible(text)} here", hint=hint)
+        package = text
+        name = named[1] if named else ""
     if canonical(name) == OWN:
         raise UsageError(f"{OWN} is forge itself, which forge plugins leaves as it is")
     return package, name
 
 
 def _local_name(path: Path, shown: str) -> str:
-    """The name of a project or a wheel."""
+    """Return the name of a project or a wheel."""
     if os.path.isfile(path):
         return path.name.partition("-")[0] if path.suffix == ".whl" else ""
     if not os.path.exists(path):
@@ -141,7 +143,7 @@ def _local_name(path: Path, shown: str) -> str:
 def run_pip(
     command: str, package: str, *, pip: list[str], uv: list[str], interactive: bool
 ) -> None:
-    """Run a command of pip for a package with these options, or of uv with those; its output is not data."""
+    """Run a command of pip, or of uv, for a package with the options for that program."""
     argv = [*_program(command), *(pip if find_spec("pip") else uv), package]
     sys.stderr.write(visible(shlex.join(argv)) + "\n")
     sys.stderr.flush()
@@ -154,12 +156,11 @@ def run_pip(
         raise ForgeError(f"{command}ing failed with exit code {code}; the reason is above")
     for receipt, (keeper, keep) in _KEEPERS.items():
         if (Path(sys.prefix) / receipt).is_file():
-            remedy = (
-                f": {keep.format(package=shlex.quote(package))}" if command == "install" else ""
-            )
             lasting = (
-                f"note: {keeper} made this environment, and undoes this when it rebuilds it{remedy}"
+                f"note: {keeper} manages this environment, and undoes this when it rebuilds it"
             )
+            if command == "install":
+                lasting = f"{lasting}: {keep.format(package=shlex.quote(package))}"
             sys.stderr.write(visible(lasting) + "\n")
     invalidate_caches()
 
@@ -168,15 +169,16 @@ def _program(command: str) -> list[str]:
     managed = Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED"
     if sys.prefix == sys.base_prefix and managed.is_file():
         raise ForgeError(
-            f"this Python ({sys.prefix}) belongs to the operating system, and nothing is installed into it",
-            hint="install forge with 'uv tool install forge-workers' or 'pipx install forge-workers', or in a venv",
+            f"this Python ({sys.prefix}) belongs to the operating system",
+            hint="install forge with 'uv tool install forge-workers' or "
+            "'pipx install forge-workers', or in a venv",
         )
     more = ["--disable-pip-version-check"] if find_spec("pip") else ["--python", sys.executable]
     return [*package_manager(), command, *more]
 
 
 def package_manager() -> list[str]:
-    """The command that manages the packages beside forge: its pip, else uv."""
+    """Return the command that manages the packages beside forge: its pip, else uv."""
     if find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):

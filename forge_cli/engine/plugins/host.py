@@ -1,4 +1,4 @@
-"""The plugin host: finds plugins by the names of their entry points, and imports only the one that is asked for."""
+"""The plugin host, which finds plugins by their entry points and imports them when needed."""
 
 from __future__ import annotations
 
@@ -43,36 +43,38 @@ if TYPE_CHECKING:
     from forge_cli.files.sources import Sources
     from forge_cli.files.worker import Worker
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 T = TypeVar("T")
 
 
 class PluginError(ForgeError):
-    """A plugin cannot be used; only what names it is concerned."""
+    """Raised if a plugin cannot be used; other plugins are not affected."""
 
     exit_code = ExitCode.INVALID
 
 
 class PluginHost:
-    """Every plugin that is installed, loaded one by one and late; a broken one does not harm others.
+    """All installed plugins, each loaded when it is needed; a broken one does not affect others.
 
-    ``FORGE_LOAD_PLUGINS=a,b`` limits third-party plugins to these distributions; forge's own are always there.
+    ``FORGE_LOAD_PLUGINS=a,b`` limits third-party plugins to these distributions. Forge's own are
+    always available.
     """
 
     def __init__(
         self, only: Collection[str] | None = None, *, worker: Worker | None = None
     ) -> None:
-        """``worker`` may name plugins that lie beside it."""
-        self.stated, self._worker = only, worker
+        """``worker`` may name plugins beside its file."""
+        self.stated = only
+        self._worker = worker
         self.check_code: Callable[[Sources], None] | None = None
-        """Refuses code beside the worker that is not what its lock says."""
+        """A function that refuses code beside the worker that its lock does not list."""
         self._models: dict[str, ModelFactory] = {}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
-        """All that are installed and allowed, forge's own first, and those that the worker names."""
+        """Installed and allowed plugins, forge's own first, and those that the worker names."""
         found = allowed(self._installed, self.stated)
         if self._worker and self._worker.config.plugins:
             from forge_cli.engine.plugins.local import LocalPlugin, local_plugins, plugins_of
@@ -92,95 +94,85 @@ class PluginHost:
 
     @property
     def left_out(self) -> tuple[Plugin, ...]:
-        """Those that are installed and not allowed."""
+        """Plugins that are installed but not allowed."""
         loaded = allowed(self._installed, self.stated)
         return tuple(plugin for plugin in self._installed if plugin not in loaded)
 
     def unknown_names(self) -> Iterator[str]:
-        """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
+        """Yield a message for each name in FORGE_LOAD_PLUGINS that has no plugins."""
         return find_unknown_names(self._installed) if self.stated is None else iter(())
 
     def clash(self, plugin: Plugin) -> str | None:
-        """Why a third-party plugin is never used: what comes with forge keeps its name."""
+        """Return why a third-party plugin is never used: forge's own plugins keep their names."""
         if plugin.distribution == OWN or plugin.is_local or plugin.name.startswith(RENDER):
             return None
         if not any(own.distribution == OWN and takes_name(plugin, own) for own in self._installed):
             return None
         kind, name = kind_and_name(plugin.name)
-        return (
-            f"the {kind} '{name}' of {plugin} is not used: forge has a {kind} of that name itself"
-        )
+        return f"the {kind} '{name}' of {plugin} is not used: forge has its own {kind} '{name}'"
 
     def problems(self, names: Collection[str]) -> Iterator[str]:
-        """Notes for people who use these toolsets: packages that would take their names, and lost ones."""
-        yield from filter(
-            None, (self.clash(plugin) for plugin in self.plugins if plugin.name in names)
-        )
+        """Yield notes for users of these toolsets: conflicting packages, and missing ones."""
+        for plugin in self.plugins:
+            if plugin.name in names and (clash := self.clash(plugin)):
+                yield clash
         yield from self.unknown_names()
 
     def beside(self, worker: Worker) -> PluginHost:
-        """The host of this worker, which knows the plugins that its file names."""
-        known = self._worker.config.plugins if self._worker else []
-        same = not known and not worker.config.plugins
-        return self if same or self._worker is worker else PluginHost(self.stated, worker=worker)
+        """Return the host of this worker, with the plugins that its file names."""
+        if self._worker is worker:
+            return self
+        has_known = self._worker is not None and bool(self._worker.config.plugins)
+        if not has_known and not worker.config.plugins:
+            return self
+        return PluginHost(self.stated, worker=worker)
 
     def offered_names(self, plugin: Plugin) -> list[str]:
         """Return the entry points that a plugin would need for all that its hooks return."""
-        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
-        models = [
-            getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")
-        ]
-        executors = [
-            getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")
-        ]
-        observers = [
-            getattr(observer, "name", None)
-            for observer in self._call_hook(plugin, "forge_observers")
-        ]
-        namespaces = sorted(
-            {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
+        hooks = (
+            ("", "forge_toolsets", "name"),
+            (MODEL, "forge_models", "prefix"),
+            (RENDER, "forge_renderers", ""),
+            (EXECUTOR, "forge_executors", "name"),
+            (OBSERVER, "forge_observers", "name"),
         )
-        offered: dict[str, list[Any]] = {
-            "": toolsets,
-            MODEL: models,
-            RENDER: namespaces,
-            EXECUTOR: executors,
-            OBSERVER: observers,
-        }
         entry_points: list[str] = []
-        for prefix, names in offered.items():
+        for prefix, hook, attribute in hooks:
+            offered = self._call_hook(plugin, hook)
+            names: list[Any]
+            if prefix == RENDER:  # an entry point is for a namespace of kinds
+                names = sorted({str(kind).split(".")[0] for kind in offered})
+            else:
+                names = [getattr(each, attribute, None) for each in offered]
             entry_points += [prefix + name for name in names if isinstance(name, str)]
         return entry_points
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
-        """The offer of a module beside a worker, once it is registered like every other plugin; the last one counts."""
+        """Return the toolsets of a module beside a worker; a later version replaces it."""
         if self._manager.has_plugin(name):
             self._manager.unregister(name=name)
         self._register(plugin, name)
         return list(chain.from_iterable(self._ask(plugin, "forge_toolsets")))
 
     def named(self, name: str, distribution: str) -> Plugin:
-        """One of the plugins, by what tells them apart."""
-        return next(
-            each for each in self.plugins if (each.name, each.distribution) == (name, distribution)
-        )
+        """Return a plugin by its name and distribution."""
+        for each in self.plugins:
+            if (each.name, each.distribution) == (name, distribution):
+                return each
+        raise LookupError(f"{name} of {distribution}")
 
     def toolset_plugins(self) -> list[Plugin]:
         return toolset_plugins(self.plugins)
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
-        """The toolset class of that name, with the plugin it comes from."""
+        """Return the toolset class of that name, with its plugin."""
         plugin = self._find(name, f"toolset '{name}'", where)
         if plugin is None:
             from forge_cli.engine.plugins.own_tools import meant
 
             known = list(dict.fromkeys(plugin.name for plugin in self.toolset_plugins()))
-            hint = meant(name, known)
-            raise WorkerError(
-                where,
-                f"toolsets.{name}: no such toolset; installed are {', '.join(known)}",
-                hint=hint,
-            )
+            problem = f"toolsets.{name}: no such toolset; installed are {', '.join(known)}"
+            raise WorkerError(where, problem, hint=meant(name, known))
         try:
             return self.toolset_of(plugin), plugin
         except PluginError as error:
@@ -190,26 +182,23 @@ class PluginHost:
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
         classes: list[type[Toolset]] = self._call_hook(plugin, "forge_toolsets")
         for cls in classes:
-            if (
-                isinstance(cls, type)
-                and issubclass(cls, Toolset)
-                and getattr(cls, "name", None) == plugin.name
-            ):
+            is_toolset = isinstance(cls, type) and issubclass(cls, Toolset)
+            if is_toolset and getattr(cls, "name", None) == plugin.name:
                 return _check_config(cls, plugin)
-        offered = (
-            ", ".join(reprlib.repr(getattr(cls, "name", cls)) for cls in classes[:MOST_NAMED])
-            or "none"
-        )
+        names = [reprlib.repr(getattr(cls, "name", cls)) for cls in classes[:MAX_NAMED]]
+        offered = ", ".join(names) or "none"
         raise PluginError(
-            f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name (offered: {offered})",
-            hint="the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
+            f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name "
+            f"(offered: {offered})",
+            hint="the entry point's name must equal the name of the Toolset class that "
+            "forge_toolsets returns",
         )
 
     def model_plugins(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins if plugin.name.startswith(MODEL)]
 
     def model(self, prefix: str) -> ModelFactory:
-        """The factory behind ``PREFIX:NAME``."""
+        """Return the factory of ``PREFIX:NAME``."""
         if prefix not in self._models:
             self._models[prefix] = self.model_of(
                 self._find_offered(MODEL, prefix, "providers are: {}")
@@ -220,7 +209,7 @@ class PluginHost:
         return self._factory(plugin, "forge_models", ModelFactory, lambda factory: factory.prefix)
 
     def executor(self, name: str) -> ExecutorFactory:
-        """The factory behind ``--executor NAME``."""
+        """Return the factory of ``--executor NAME``."""
         more = (
             f"executors are: {{}}; if it is a package: forge plugins install forge-executor-{name}"
         )
@@ -241,7 +230,7 @@ class PluginHost:
         ]
 
     def observer(self, name: str) -> Observer:
-        """Return the observer behind ``observer: NAME``, which is closed when the process exits."""
+        """Return the observer of ``observer: NAME``, which is closed when the process exits."""
         from forge_cli.core.observers import close_at_exit
 
         observer = self.observer_of(self._find_offered(OBSERVER, name, "observers are: {}"))
@@ -254,17 +243,15 @@ class PluginHost:
         return self._factory(plugin, "forge_observers", Observer, lambda observer: observer.name)
 
     def command_of(self, plugin: Plugin) -> Callable[..., Any]:
-        """The Typer app or the function that is a command."""
+        """Return the Typer app or the function that is a command."""
         command: object = self._within(plugin, plugin.load)
         if not callable(command):
             problem = f"names neither a Typer app nor a function, but {reprlib.repr(command)}"
-            raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
-            )
+            raise _plugin_error(plugin, problem)
         return command
 
     def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
-        """The object of a plugin's entry point."""
+        """Return the object of a plugin's entry point."""
         kind, name = kind_and_name(plugin.name)
         for factory in self._call_hook(plugin, hook):
             if isinstance(factory, cls) and name_of(factory) == name:
@@ -272,48 +259,47 @@ class PluginHost:
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no {kind} '{name}'")
 
     def _find_offered(self, group: str, name: str, hint: str) -> Plugin:
-        """The plugin of a group that has this name; ``hint`` is what to say of those that there are."""
+        """Return the plugin of a group that has this name; the hint lists the known names."""
         what = KINDS[group]
         plugin = self._find(group + name, f"{what} '{name}'", None)
         if plugin is None:
-            found = (
-                each.name.removeprefix(group)
-                for each in self.plugins
-                if each.name.startswith(group)
+            known = list(
+                dict.fromkeys(
+                    each.name.removeprefix(group)
+                    for each in self.plugins
+                    if each.name.startswith(group)
+                )
             )
-            known = list(dict.fromkeys(found))
             told = did_you_mean(name, known, hint.format(", ".join(known)))
             raise WorkerError(None, f"there is no {what} '{name}'", hint=told)
         return plugin
 
     def renderer(self, value: Custom, distribution: str | None = None) -> Renderer | None:
-        """The renderer of a custom result, where a plugin has one; a plugin that fails here only costs its rendering.
+        """Return the renderer of a custom result, or None; broken plugins are skipped.
 
-        ``distribution`` is that of the tool which gave the result: hints of another author count more than a renderer.
-        Packages may share a namespace: of two that draw the same kind forge's own counts, then that of the tool.
+        ``distribution`` is that of the tool which gave the result. Hints of the result's author
+        take precedence over a renderer of another package. Packages may share a namespace: of two
+        renderers for one kind, forge's own is used first, then the one of the tool's package.
         """
         namespace = RENDER + value.kind.split(".")[0]
         found = [plugin for plugin in self.plugins if plugin.name == namespace]
-        for plugin in sorted(
-            found, key=lambda each: (each.distribution != OWN, each.distribution != distribution)
-        ):
-            if value.display is None or distribution == plugin.distribution:
-                try:
-                    renderer = self.renderers_of(plugin).get(value.kind)
-                except PluginError:
-                    continue
-                if renderer is not None:
-                    return renderer
+        found.sort(key=lambda each: (each.distribution != OWN, each.distribution != distribution))
+        for plugin in found:
+            if value.display is not None and distribution != plugin.distribution:
+                continue
+            try:
+                renderer = self.renderers_of(plugin).get(value.kind)
+            except PluginError:
+                continue
+            if renderer is not None:
+                return renderer
         return None
 
     def renderers_of(self, plugin: Plugin) -> dict[str, Renderer]:
-        """By kind."""
+        """Return the renderers of a plugin by kind."""
         offered = self._call_hook(plugin, "forge_renderers", merge=False)
         if not offered or not all(isinstance(each, dict) for each in offered):
-            problem = "offers no renderers: forge_renderers gives them by kind"
-            raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
-            )
+            raise _plugin_error(plugin, "offers no renderers: forge_renderers gives them by kind")
         renderers: dict[str, Renderer] = {}
         for mapping in offered:
             renderers |= mapping
@@ -332,11 +318,11 @@ class PluginHost:
         return found[0] if found else None
 
     def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
-        """The answer of one plugin to a hook."""
+        """Return the answers of one plugin to a hook."""
         return self._within(plugin, self._answers, plugin, hook, merge)
 
     def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:
-        """Call what calls a plugin; third-party code, so what it raises becomes a sentence with its name."""
+        """Call a plugin's code; what it raises becomes a PluginError with the plugin's name."""
         if clash := self.clash(plugin):
             raise PluginError(clash, hint=_remedy(plugin))
         plugin.announce()
@@ -360,9 +346,7 @@ class PluginHost:
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
             if built := unfit(plugin.distribution):
                 problem = f"{problem}; it {built}"
-            raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
-            ) from error
+            raise _plugin_error(plugin, problem) from error
 
     def _answers(self, plugin: Plugin, hook: str, merge: bool) -> list[Any]:
         loaded = plugin.load()
@@ -371,12 +355,11 @@ class PluginHost:
         for answer in answers:
             if isinstance(answer, str) or not isinstance(answer, Iterable):
                 problem = f"gives {reprlib.repr(answer)} by {hook}, which has to give a list"
-                raise PluginError(
-                    f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
-                )
+                raise _plugin_error(plugin, problem)
         return list(chain.from_iterable(answers)) if merge else list(answers)
 
     def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:
+        # pluggy asks all plugins at once; leaving out all others asks only this one
         others = [other for other in self._manager.get_plugins() if other is not loaded]
         return list(self._manager.subset_hook_caller(hook, others)())
 
@@ -391,19 +374,22 @@ class PluginHost:
                 raise
 
 
+def _plugin_error(plugin: Plugin, problem: str) -> PluginError:
+    return PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
+
+
 def _remedy(plugin: Plugin) -> str | None:
-    return (
-        None
-        if plugin.is_local
-        else f"ask its author, or forge plugins uninstall {plugin.distribution}"
-    )
+    if plugin.is_local:
+        return None
+    return f"ask its author, or forge plugins uninstall {plugin.distribution}"
 
 
 def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
     config: Any = cls.Config
     if isinstance(config, type) and issubclass(config, ToolsetConfig):
         return cls
+    problem = f"has a Config that is not a ToolsetConfig, but {reprlib.repr(config)}"
     raise PluginError(
-        f"the plugin '{plugin.name}' of {plugin} has a Config that is not a ToolsetConfig, but {reprlib.repr(config)}",
+        f"the plugin '{plugin.name}' of {plugin} {problem}",
         hint="the Config of a Toolset class must derive from ToolsetConfig",
     )

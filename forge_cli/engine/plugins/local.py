@@ -1,4 +1,4 @@
-"""Plugins beside a worker: a file, a package or a project that its ``plugins:`` names, asked like an installed one."""
+"""Plugins beside a worker: files, packages and projects that its ``plugins:`` names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROJECT = "pyproject.toml"
 
 @dataclass(frozen=True)
 class LocalPlugin(Plugin):
-    """One that lies beside a worker; ``distribution`` is how the worker file spells it, ``version`` its content."""
+    """A plugin beside a worker; its ``distribution`` is the worker's spelling of its path."""
 
     code: LocalModule | LocalPackage = field(kw_only=True)
 
@@ -41,10 +41,12 @@ class LocalPlugin(Plugin):
         return self.version
 
     def load(self) -> Any:
-        limit, code = import_timeout(), self.code
-        loaded: Any = (
-            code.load(limit) if isinstance(code, LocalModule) else code.load(self.module, limit)
-        )
+        limit = import_timeout()
+        loaded: Any
+        if isinstance(self.code, LocalModule):
+            loaded = self.code.load(limit)
+        else:
+            loaded = self.code.load(self.module, limit)
         for attribute in filter(None, self.value.partition(":")[2].strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded
@@ -62,7 +64,7 @@ class LocalPlugin(Plugin):
 
 @dataclass(frozen=True)
 class LocalCode:
-    """A file or package whose hooks say what it offers; nothing of it is imported yet."""
+    """A file or package whose hooks list its plugins; it is not imported yet."""
 
     spelled: str
     where: Mark | None
@@ -74,7 +76,7 @@ class LocalCode:
 
 
 def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
-    """The plugins of the worker's ``plugins:``: projects name their offer by entry points, the rest when asked."""
+    """Yield the plugins of a worker: those of a project's entry points, and unimported code."""
     for index, entry in enumerate(worker.config.plugins):
         where = worker.config.where("plugins", index)
         path = (worker.folder / entry).resolve()
@@ -86,11 +88,8 @@ def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
             yield LocalCode(entry, where, LocalPackage.read(path.parent, [path.name]), path.name)
         else:
             problem = f"plugins: {entry} is neither a Python file nor a package nor a project"
-            raise WorkerError(
-                where,
-                problem,
-                hint=f"name a .py file, a folder with __init__.py, or one with {PROJECT}",
-            )
+            hint = f"name a .py file, a folder with __init__.py, or one with {PROJECT}"
+            raise WorkerError(where, problem, hint=hint)
 
 
 def plugins_of(code: LocalCode, offered: Sequence[str]) -> list[LocalPlugin]:
@@ -105,14 +104,14 @@ def plugins_of(code: LocalCode, offered: Sequence[str]) -> list[LocalPlugin]:
 
 
 def plugin_files(worker: Worker) -> Iterator[Path]:
-    """The files of a worker's plugins, and those that could be imported with them, whether or not they exist."""
+    """Yield the files of a worker's plugins, existing or not, and files that they may import."""
     for entry in worker.config.plugins:
         path = worker.folder / entry
         real = path.resolve()
         if real.is_dir():
             yield from (path / PROJECT, path / "__init__.py")
             folders = [real, *(each for each in real.rglob("*") if each.is_dir())]
-            with suppress(WorkerError):  # reported where the worker is opened
+            with suppress(WorkerError):  # reported when the worker is opened
                 yield from _importable(real)
         else:
             yield from importable_beside(path)
@@ -123,7 +122,7 @@ def plugin_files(worker: Worker) -> Iterator[Path]:
 
 
 def _importable(path: Path) -> Iterator[Path]:
-    """The files of a package or project, and those that would be among them if they were there."""
+    """Yield the files of a package or project, and missing ones that would be part of it."""
     if (path / PROJECT).is_file():
         for value in _entry_points(path).values():
             yield from _module_places(path, _module_of(value))
@@ -139,9 +138,8 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
     points = _entry_points(path)
     if not points:
         problem = f"plugins: {entry} has no entry points of the group '{GROUP}'"
-        raise WorkerError(
-            where, problem, hint=f"add [project.entry-points.{GROUP}] to {path / PROJECT}"
-        )
+        hint = f"add [project.entry-points.{GROUP}] to {path / PROJECT}"
+        raise WorkerError(where, problem, hint=hint)
     packages = {
         root: LocalPackage.read(root, modules) for root, modules in _entry_modules(path).items()
     }
@@ -151,7 +149,7 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
 
 
 def _entry_points(path: Path) -> Mapping[str, Any]:
-    """The offer of a project, by its own word."""
+    """Return the entry points that a project states."""
     import tomllib
 
     file = path / PROJECT
@@ -165,7 +163,7 @@ def _entry_points(path: Path) -> Mapping[str, Any]:
 
 
 def _entry_modules(path: Path) -> dict[Path, list[str]]:
-    """The modules that the entry points of a project name, by the folder that they are found in."""
+    """Return the modules of a project's entry points, by the folder that they are found in."""
     found: dict[Path, list[str]] = {}
     for module in map(_module_of, _entry_points(path).values()):
         found.setdefault(_root_of(path, module), []).append(module)
@@ -177,7 +175,7 @@ def _module_of(value: Any) -> str:
 
 
 def _module_places(path: Path, module: str) -> dict[Path, Path]:
-    """Paths of a module of a project, each with the folder that it is found from."""
+    """Return the possible paths of a project's module, each with the folder it is found from."""
     found: dict[Path, Path] = {}
     for root in (path / "src", path):
         found |= dict.fromkeys(module_paths(root, module.split(".")), root)
@@ -185,7 +183,10 @@ def _module_places(path: Path, module: str) -> dict[Path, Path]:
 
 
 def _root_of(path: Path, module: str) -> Path:
-    """The folder that a module is found from; two are an error, since anybody may have made the one that would win."""
+    """Return the folder that a module is found from; raise an error if there are two.
+
+    Anybody who can write there may have made the one that would win.
+    """
     there = {root: place for place, root in _module_places(path, module).items() if place.is_file()}
     if len(there) > 1:
         raise clash_error(*reversed(there.values()))

@@ -1,4 +1,4 @@
-"""The tools that come with forge, by toolset: for those who name a tool where a toolset belongs."""
+"""Forge's own tools by toolset, for hints about a tool in the place of a toolset."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from forge_cli.core.text import did_you_mean
 
 OWN_TOOLS = {
     "executables": "create_custom_tool run_custom_tool",
-    "filesystem": "read_file write_file edit_file list_files delete_file file_exists file_info list_dir grep_files "
-    "apply_patch",
+    "filesystem": "read_file write_file edit_file list_files delete_file file_exists file_info "
+    "list_dir grep_files apply_patch",
     "memory": "get_memory save_memory",
     "plan": "update_plan",
     "shell": "shell exec_command write_stdin",
     "skills": "load_skill",
 }
 PACKAGES = frozenset({"git", "llm", "web"})
-"""Toolsets of forge's own packages."""
+"""Toolsets in forge's own packages."""
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """The toolset that somebody meant who wrote ``name``, in words; never a package made of what may be a typo."""
+    """Return a hint for an unknown toolset; a possible typo is never named as a package."""
     if name in PACKAGES:
         return f"install its package: forge plugins install forge-tools-{name}"
     toolset = next((toolset for toolset, tools in OWN_TOOLS.items() if name in tools.split()), None)

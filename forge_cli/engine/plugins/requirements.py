@@ -1,4 +1,4 @@
-"""Requirements of installed packages, read from their metadata; nothing is imported."""
+"""Requirements of installed packages, read from their metadata without imports."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def unfit(distribution: str) -> str | None:
-    """``is built for forge >= 9, this is 0.2.0``, where its metadata says so."""
+    """Return ``is built for forge >= 9, this is 0.2.0`` if the metadata requires another forge."""
     for required in requirements_of(distribution):
-        if canonical(required.name) == OWN and not required.specifier.contains(
-            __version__, prereleases=True
-        ):
+        if canonical(required.name) != OWN:
+            continue
+        if not required.specifier.contains(__version__, prereleases=True):
             clauses = sorted(
                 required.specifier, key=lambda each: (each.operator.startswith("<"), str(each))
             )
@@ -29,13 +29,15 @@ def unfit(distribution: str) -> str | None:
 
 
 def missing(distribution: str) -> list[str]:
-    """Its requirements that are not installed here, by name."""
+    """Return the names of a distribution's requirements that are not installed."""
     names = (canonical(required.name) for required in requirements_of(distribution))
     return [name for name in names if find_distribution(name) is None]
 
 
 def find_distribution(name: str) -> Distribution | None:
     from importlib.metadata import PackageNotFoundError, distribution
+
+    """Return the metadata of a distribution, or None if it is not installed."""
 
     try:
         return distribution(name)
@@ -44,7 +46,7 @@ def find_distribution(name: str) -> Distribution | None:
 
 
 def requirements_of(distribution: str) -> Iterator[Requirement]:
-    """Its requirements on this machine, without extras; metadata that cannot be read requires nothing."""
+    """Yield a distribution's requirements on this machine, without extras and invalid ones."""
     from importlib.metadata import requires
 
     from packaging.requirements import InvalidRequirement, Requirement

@@ -1,4 +1,4 @@
-"""A package with a plugin, made from a template: it works as it is made."""
+"""A new package with a plugin, made from a template; it works as it is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forge_cli.files.replace import make_file
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 
 
-LONGEST = 40
+MAX_NAME = 40
 
 
 TEMPLATE = Path(__file__).parent / "template"
@@ -38,15 +38,15 @@ TEMPLATE = Path(__file__).parent / "template"
 TAKEN = frozenset(
     {*keyword.kwlist, *dir(builtins), "Annotated", "Field", "Model", "Toolset", "typer"}
 )
-"""The names that a class or a function of the template would break its own module with."""
+"""Names that a class or function of the template cannot have without breaking its module."""
 
 
 CODE = ".txt"
-"""Ends the names of files in the template that tools would take for files of forge."""
+"""The suffix of files in the template that tools would otherwise take for code of forge."""
 
 
 class PluginKind(Enum):
-    """The kind of plugin that a new package brings."""
+    """The kind of plugin in a new package."""
 
     TOOLSET = "toolset"
     MODEL = "model"
@@ -61,7 +61,7 @@ class PluginKind(Enum):
 
     @property
     def entry(self) -> str:
-        """The beginning of its entry point."""
+        """The beginning of the name of its entry point."""
         return _ENTRIES[self]
 
 
@@ -76,16 +76,15 @@ _ENTRIES = {
 
 
 def read_name(text: str, kind: PluginKind) -> str:
+    """Return the name of a new plugin; raise UsageError for an invalid or reserved one."""
     name = text.removeprefix(kind.package)
-    if not NAME.fullmatch(name) or len(name) > LONGEST:
-        hint = f"use up to {LONGEST} of a-z, 0-9, '_' and '-', a letter first"
+    if not NAME.fullmatch(name) or len(name) > MAX_NAME:
+        hint = f"use up to {MAX_NAME} of a-z, 0-9, '_' and '-', a letter first"
         raise UsageError(f"'{visible(text)}' is not a name for a plugin", hint=hint)
     wanted = Plugin(kind.entry + name, "", kind.package + name, "")
-    if any(
-        each.distribution == OWN and takes_name(wanted, each)
-        for each in PluginHost(only=()).plugins
-    ):
-        raise UsageError(f"forge has a {kind.value} '{name}' itself, which no package replaces")
+    for each in PluginHost(only=()).plugins:
+        if each.distribution == OWN and takes_name(wanted, each):
+            raise UsageError(f"forge has its own {kind.value} '{name}'; choose another name")
     return name
 
 
@@ -107,7 +106,7 @@ def _free(name: str) -> str:
 
 
 def template_files(kind: PluginKind, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every file of a new package, by its path in it."""
+    """Yield the path and the text of every file of a new package."""
     for part in ("common", kind.value):
         for path in sorted((TEMPLATE / part).rglob("*")):
             if path.is_file():
@@ -120,25 +119,19 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
 
 
 def make_package(name: str, kind: PluginKind) -> Path:
-    """Make it in the working directory; what is there is never changed."""
+    """Make a package in the working directory; existing files are never changed."""
     folder = Path(kind.package + name)
     if folder.exists() or folder.is_symlink():
-        raise UsageError(
-            f"{folder} is there already, and is left as it is", hint="choose another name"
-        )
+        raise UsageError(f"{folder} already exists", hint="choose another name")
     try:
         for file, text in template_files(kind, _words(name, kind)):
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             make_file(path, text)
-        for around in (
-            folder.parent,
-            folder,
-            *(path for path in folder.rglob("*") if path.is_dir()),
-        ):
+        folders = [path for path in folder.rglob("*") if path.is_dir()]
+        for around in (folder.parent, folder, *folders):
             sync_folder(around)
     except OSError as error:
-        raise ForgeError(
-            f"{folder} cannot be made: {error}", hint="choose a folder that you can write to"
-        ) from None
+        problem = f"{folder} cannot be made: {error}"
+        raise ForgeError(problem, hint="choose a folder that you can write to") from None
     return folder

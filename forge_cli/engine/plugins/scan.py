@@ -1,4 +1,4 @@
-"""The scan for plugins: which entry points of the group ``forge`` are installed, found without importing them."""
+"""The scan for installed plugins: entry points of the group ``forge``, which are not imported."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
-from forge_cli.core.source import GROUP, OWN, Source, canonical
+from forge_cli.core.source import GROUP, OWN, Source, SourceKind, canonical
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import announce_third_party
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-MODEL, RENDER, EXECUTOR, OBSERVER, COMMAND = (
-    "model.",
-    "render.",
-    "executor.",
-    "observer.",
-    "command.",
-)
-"""How the names of entry points begin that are not toolsets."""
+MODEL = "model."
+RENDER = "render."
+EXECUTOR = "executor."
+OBSERVER = "observer."
+COMMAND = "command."
+"""Prefixes of entry points; those of toolsets have none."""
 KINDS = {
     MODEL: "model provider",
     RENDER: "renderer",
@@ -43,7 +41,7 @@ LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
 
 @dataclass(frozen=True)
 class Plugin:
-    """An entry point of the group ``forge``; nothing of it is imported yet."""
+    """An entry point of the group ``forge``, which is not imported yet."""
 
     name: str
     value: str
@@ -54,22 +52,21 @@ class Plugin:
 
     @property
     def source(self) -> Source:
-        return Source(
-            "builtin" if self.distribution == OWN else "package", str(self), self.distribution
-        )
+        kind: SourceKind = "builtin" if self.distribution == OWN else "package"
+        return Source(kind, str(self), self.distribution)
 
     @property
     def is_local(self) -> bool:
-        """Does it lie beside a worker, instead of being installed?"""
+        """True if the plugin is beside a worker instead of being installed."""
         return False
 
     @property
     def digest(self) -> str | None:
-        """Content that a remembered grant is bound to; of what is installed the source names a version."""
+        """The content that a remembered grant is bound to; an installed plugin has a version."""
         return None
 
     def load(self) -> Any:
-        """Import what the entry point names: ``module`` or ``module:attribute``."""
+        """Import the object of the entry point: ``module`` or ``module:attribute``."""
         module, _, attributes = self.value.partition(":")
         loaded: Any = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -77,7 +74,7 @@ class Plugin:
         return loaded
 
     def announce(self) -> None:
-        """Say that code of this plugin is about to be called, unless it is forge's own."""
+        """Note that code of this plugin is about to be called, unless it is forge's own."""
         if self.distribution != OWN:
             announce_third_party(f"the plugin '{self.name}' of {self}")
 
@@ -86,10 +83,10 @@ class Plugin:
 
 
 def installed(cache: Path) -> tuple[Plugin, ...]:
-    """Every plugin on ``sys.path``, forge's own first.
+    """Return every plugin on ``sys.path``, forge's own first.
 
-    Reading the metadata of all that is installed takes longer than everything else at start, so what was found is
-    kept in ``cache`` until a folder on the path, or the entry points of a distribution, have another time or size.
+    Reading the metadata of all packages takes longer than everything else at start. The result is
+    cached until a folder on the path, or the entry points of a distribution, change.
     """
     path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
     file = cache / f"plugins-{_digest([path, __version__])[:16]}.json"
@@ -97,46 +94,45 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     if plugins is None:
         stamps = {entry: file_stamp(entry) for entry in path}
         plugins = _search(stamps)
-        _keep(
-            file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]}
-        )
-    return tuple(
-        sorted(
-            plugins,
-            key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution),
-        )
-    )
+        kept = [vars(plugin) for plugin in plugins]
+        _keep(file, {"path": path, "stamps": stamps, "plugins": kept})
+    return tuple(sorted(plugins, key=_order))
+
+
+def _order(plugin: Plugin) -> tuple[bool, str, str]:
+    return plugin.distribution != OWN, plugin.name, plugin.distribution
 
 
 def allowed(plugins: Iterable[Plugin], only: Collection[str] | None = None) -> list[Plugin]:
-    """Forge's own, and those of the distributions ``only``; without them, of those that FORGE_LOAD_PLUGINS names."""
+    """Return forge's own plugins and those of ``only``, by default of FORGE_LOAD_PLUGINS."""
     names = _named() if only is None else {canonical(name) for name in only}
     if names is None:
         return list(plugins)
-    return [
-        plugin
-        for plugin in plugins
-        if plugin.distribution == OWN or canonical(plugin.distribution) in names
-    ]
+    found: list[Plugin] = []
+    for plugin in plugins:
+        if plugin.distribution == OWN or canonical(plugin.distribution) in names:
+            found.append(plugin)
+    return found
 
 
 def find_unknown_names(plugins: Iterable[Plugin]) -> Iterator[str]:
-    """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
+    """Yield a message for each name in FORGE_LOAD_PLUGINS that has no plugins."""
     known = {canonical(plugin.distribution) for plugin in plugins}
     for name in sorted((_named() or set()) - known):
         near = did_you_mean(name, sorted(known - {OWN}), "")
-        yield f"{LOAD_PLUGINS}: no plugin is installed from '{name}'{f'; {near}' if near else ''}"
+        hint = f"; {near}" if near else ""
+        yield f"{LOAD_PLUGINS}: no plugin is installed from '{name}'{hint}"
 
 
 def _named() -> set[str] | None:
     stated = os.environ.get(LOAD_PLUGINS)
-    return (
-        None if stated is None else {canonical(name) for name in stated.split(",") if name.strip()}
-    )
+    if stated is None:
+        return None
+    return {canonical(name) for name in stated.split(",") if name.strip()}
 
 
 def kind_and_name(entry_point: str) -> tuple[str, str]:
-    """The kind of an entry point, and its name for people: ``model.echo`` is the model provider ``echo``."""
+    """Return the kind and the name of an entry point: ``model.echo`` is a model provider."""
     for prefix, kind in KINDS.items():
         if entry_point.startswith(prefix):
             name = entry_point.removeprefix(prefix)
@@ -145,20 +141,23 @@ def kind_and_name(entry_point: str) -> tuple[str, str]:
 
 
 def takes_name(plugin: Plugin, own: Plugin) -> bool:
-    """Whether a plugin has the name of another; of commands, also what that is a group of, or would be."""
-    nested = f"{plugin.name}.".startswith(f"{own.name}.") or f"{own.name}.".startswith(
-        f"{plugin.name}."
-    )
-    return plugin.name == own.name or (nested and plugin.name.startswith(COMMAND))
+    """Return True if a plugin has the name of another; a command also conflicts with groups."""
+    if plugin.name == own.name:
+        return True
+    if not plugin.name.startswith(COMMAND):
+        return False
+    name = f"{plugin.name}."
+    own_name = f"{own.name}."
+    return name.startswith(own_name) or own_name.startswith(name)
 
 
 def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
-    """Those that are neither models nor anything else that its name says."""
+    """Return the plugins without a prefix, which are toolsets."""
     return [plugin for plugin in plugins if not plugin.name.startswith(tuple(KINDS))]
 
 
 def package_places(package: str) -> list[str]:
-    """The folders or the file of a package, which is not imported."""
+    """Return the folders or the file of a package, which is not imported."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError, AttributeError):
@@ -168,19 +167,21 @@ def package_places(package: str) -> list[str]:
 
 
 def _read(file: Path, path: list[str]) -> set[Plugin] | None:
-    """The kept value, if it still holds; a file that holds something else counts for nothing."""
+    """Return the cached plugins, or None if something has changed or the file is invalid."""
     try:
         kept = json.loads(file.read_bytes())
-        holds = kept["path"] == path and all(
-            file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items()
-        )
-        return {Plugin(**entry) for entry in kept["plugins"]} if holds else None
-    except Exception:  # a file that holds something else
+        if kept["path"] != path:
+            return None
+        for entry, stamp in kept["stamps"].items():
+            if file_stamp(entry) != stamp:
+                return None
+        return {Plugin(**entry) for entry in kept["plugins"]}
+    except Exception:  # not a file of this kind
         return None
 
 
 def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
-    """Look through all that is installed; ``stamps`` gets those of the metadata, each taken before it is read."""
+    """Search all packages; ``stamps`` gets those of their metadata, taken before it is read."""
     from importlib.metadata import distributions
 
     plugins: dict[str, list[Plugin]] = {}
@@ -198,22 +199,21 @@ def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
 
 
 def _plugins_of(distribution: Distribution) -> list[Plugin]:
-    """The entry points of one distribution; metadata that cannot be read does not affect others."""
+    """Return the plugins of one distribution; none if its metadata cannot be read."""
     try:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
         if not entries or not (name := distribution.name):
             return []
         known = distribution.metadata
-        version, summary = (
-            " ".join(known[key].split()) if key in known else "" for key in ("Version", "Summary")
-        )
+        version = " ".join(known["Version"].split()) if "Version" in known else ""
+        summary = " ".join(known["Summary"].split()) if "Summary" in known else ""
         return [Plugin(entry.name, entry.value, name, version or "?", summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
 
 
 def _keep(file: Path, found: dict[str, Any]) -> None:
-    """A home that cannot be written only costs the time of the next scan, and none is made for this."""
+    # forge's folder is not created for a cache, and without the cache only time is lost
     with suppress(OSError):
         from forge_cli.files.replace import replace_file
 
@@ -222,7 +222,7 @@ def _keep(file: Path, found: dict[str, Any]) -> None:
 
 
 def file_stamp(path: str | Path) -> list[int] | None:
-    """Equal as long as a file was not written to, as far as can be told without reading it; None where it is not."""
+    """Return a stamp that changes when a file is written, or None if it is missing."""
     try:
         status = os.stat(path)
     except OSError:

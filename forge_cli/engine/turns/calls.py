@@ -1,4 +1,4 @@
-"""The calls of one turn: what only reads runs side by side, everything else in order, and each has its one result."""
+"""The calls of one turn: calls that only read run in parallel, all others in order."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from forge_cli.core.phrases import COME_AGAIN, SKIPPED_AFTER_FAILURE, SKIPPED_CA
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.steps import Caller, Judged
 
-SIDE_BY_SIDE = 8
-MOST_CALLS = 200
-"""Calls of one turn; what a model asks for beyond that is not looked at."""
+MAX_PARALLEL = 8
+MAX_CALLS = 200
+"""Calls of one turn; the others are postponed without a look."""
 FAILURES = ("error", "timeout", "invalid", "not_found")
 
 
 @dataclass(eq=False)
 class Turn:
-    """Takes calls up; afterwards ``parked``, ``refused`` or ``failed`` says why the work cannot continue."""
+    """The calls of one turn; ``parked``, ``refused`` or ``failed`` is why the work must end."""
 
     guard: Guard
     stop_on_refusal: bool
@@ -30,11 +30,11 @@ class Turn:
     outcomes: list[ToolOutcome] = field(default_factory=list)
     parked: Parked | None = None
     waiting: int = 0
-    """How many calls wait for an answer."""
+    """The number of calls that wait for an answer."""
     refused: ToolOutcome | None = None
     failed: ToolOutcome | None = None
 
-    async def take(self, calls: Sequence[ToolCall], most: int = MOST_CALLS) -> None:
+    async def take(self, calls: Sequence[ToolCall], most: int = MAX_CALLS) -> None:
         queue = deque(calls[:most])
         while queue:
             beside = await self._beside(queue)
@@ -45,17 +45,16 @@ class Turn:
             else:
                 await self._take(queue.popleft(), beside[0] if beside else None)
         for call in calls[most:]:
-            self.outcomes.append(
-                self._skip(call) or self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS))
-            )
+            postponed = COME_AGAIN.format(most=MAX_CALLS)
+            self.outcomes.append(self._skip(call) or self.guard.postpone(call, postponed))
 
     async def _beside(self, queue: deque[ToolCall]) -> list[Judged]:
-        """The calls at the front that can run side by side; after one that waits or ends the work there are none."""
+        """Return the calls at the front that can run in parallel; none once the work must end."""
         if self.parked or self.refused or self.failed:
             return []
         found: list[Judged] = []
         for call in queue:
-            # Where a refusal ends the work, what comes after a question may never be wanted: it is asked alone.
+            # If a refusal ends the work, calls after a question may be unwanted: ask it alone.
             judged = await self.guard.judge_parallel(call, may_ask=not self.stop_on_refusal)
             if judged is None or (found and _limit(judged) != _limit(found[0])):
                 break
@@ -65,7 +64,8 @@ class Turn:
     async def _together(self, judged: Sequence[Judged]) -> None:
         outcomes: dict[int, ToolOutcome] = {}
         failures: list[Exception] = []
-        limiter, running = anyio.CapacityLimiter(_limit(judged[0])), set[anyio.CancelScope]()
+        limiter = anyio.CapacityLimiter(_limit(judged[0]))
+        running: set[anyio.CancelScope] = set()
 
         async def take(index: int, each: Judged) -> None:
             async with limiter:
@@ -84,7 +84,7 @@ class Turn:
                         outcomes[index] = self.guard.cut_off(each.call)
                 except Parked as parked:
                     self._park(parked)
-                except Exception as failure:  # raised below as it is, and not as one of a group
+                except Exception as failure:  # raised below, outside of the exception group
                     failures.append(failure)
 
         async with anyio.create_task_group() as tasks:
@@ -107,15 +107,17 @@ class Turn:
                 self._park(parked)
 
     def _skip(self, call: ToolCall) -> ToolOutcome | None:
-        """The result of a call that comes after one that ends the work; None where none did."""
+        """Return the result of a call after one that ends the work; None if none did."""
         if self.refused:
             return self.guard.skip(call, SKIPPED_CALL)
-        return self.guard.skip(call, SKIPPED_AFTER_FAILURE) if self.failed else None
+        if self.failed:
+            return self.guard.skip(call, SKIPPED_AFTER_FAILURE)
+        return None
 
     def _check_failure(
         self, outcome: ToolOutcome, running: Iterable[anyio.CancelScope] = ()
     ) -> None:
-        """Stop the calls beside a failed one that ends the work."""
+        """Cancel the calls beside a failed one that ends the work."""
         if self.stop_on_failure and outcome.status in FAILURES:
             self.failed = self.failed or outcome
             for scope in running:
@@ -133,5 +135,5 @@ class Turn:
 
 
 def _limit(judged: Judged) -> int:
-    """Return how many calls such as this one may run at the same time."""
-    return SIDE_BY_SIDE if judged.tool.read_only else judged.tool.parallel
+    """Return how many calls like this one may run at the same time."""
+    return MAX_PARALLEL if judged.tool.read_only else judged.tool.parallel

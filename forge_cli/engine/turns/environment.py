@@ -1,4 +1,4 @@
-"""The system prompt, and its generated part: where a worker is, what it may touch there, and how paths are written."""
+"""The system prompt, with its generated part about the worker's environment."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _CONSENT = {
 
 
 class CommandView(Struct, frozen=True):
-    """The view and the network of a worker's commands."""
+    """The confinement and the network of a worker's commands."""
 
     confined: bool
     network: Network
     names: tuple[str, ...] = ()
-    """The zones that commands find by their virtual names."""
+    """The zones that commands can reach by their virtual names."""
 
 
 class Environment(Struct, frozen=True, kw_only=True):
-    """All that a model is told of where its worker is."""
+    """The description of the environment for the model."""
 
     directory: Path
     branch: str | None
@@ -58,7 +58,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     read_only: bool = False
 
     def paragraph(self) -> str:
-        """The same words for the same values: within a session nothing in it may change."""
+        """Return the same text for the same values, so that a session's prompt can be cached."""
         return "\n".join([TITLE, *(f"- {line}" for line in self._lines())])
 
     def _lines(self) -> Iterator[str]:
@@ -84,7 +84,7 @@ class Environment(Struct, frozen=True, kw_only=True):
         yield f"Paths: {self._spellings((near or list(zones))[0])}; only files in zones can be used"
 
     def _spellings(self, zone: Zone) -> str:
-        """How a path can be written; without the name of a file, which small models take for one that is there."""
+        # no name of a file: small models would believe that it exists
         by_zone = f"with its zone (/{zone.name}/...)"
         if not zone.path.is_relative_to(self.directory):
             return f"{by_zone}, absolute ({visible(str(zone.path))}/...) or in the home (~/...)"
@@ -115,7 +115,7 @@ def _describe_commands(commands: CommandView) -> str:
         return "run in the working directory, not confined; they do not know zones by name"
     names = ", ".join(f"/{name}" for name in commands.names)
     seen = f"they find {names} by name, too" if names else "they do not know zones by name"
-    return f"run in the working directory, confined: they write only to zones that can be written; {seen}"
+    return f"run in the working directory, confined: they write only to writable zones; {seen}"
 
 
 def _describe_network(network: Network) -> str:
@@ -125,7 +125,7 @@ def _describe_network(network: Network) -> str:
 
 
 def describe_zone(zone: Zone) -> dict[str, Any]:
-    """A zone as events tell it."""
+    """Return a zone as events describe it."""
     return {
         "name": zone.name,
         "path": str(zone.stands_for or zone.path),
@@ -138,9 +138,9 @@ def describe_zone(zone: Zone) -> dict[str, Any]:
 def environment_of(
     worker: Worker, toolbox: Toolbox, judge: Judge, branch: str | None
 ) -> str | None:
-    """The environment for the model; None where the worker does not want it.
+    """Return the environment for the model; None if the worker does not want it.
 
-    ``branch`` is that of ``git_branch``, which a confined process cannot ask itself.
+    ``branch`` comes from ``git_branch``, because a confined process cannot ask git itself.
     """
     if not worker.config.environment:
         return None
@@ -159,7 +159,7 @@ def environment_of(
 
 
 def _declared(zone: Zone) -> Zone:
-    """The zone where its worker has it, also if its folder is missing and another stands for it."""
+    # a missing folder is replaced by another one, which the model does not have to know
     return replace(zone, path=zone.stands_for) if zone.stands_for else zone
 
 
@@ -178,11 +178,12 @@ def _command_view(zones: Sequence[Zone], wanted: Isolation) -> CommandView:
 
 
 def describe_changes(before: str, now: str) -> str | None:
-    """The difference between two paragraphs of one session, as a message to its model; None where nothing does."""
-    old, new = (dict(map(_label, text.splitlines()[1:])) for text in (before, now))
+    """Return the difference between two paragraphs as a message to the model, or None."""
+    old = dict(map(_label, before.splitlines()[1:]))
+    new = dict(map(_label, now.splitlines()[1:]))
     changed = [line for label, line in new.items() if old.get(label) != line]
-    gone = [f"{label}: no longer there" for label in old if label not in new]
-    return "\n".join([ENVIRONMENT_CHANGED, *changed, *gone]) if changed or gone else None
+    changed += [f"{label}: no longer there" for label in old if label not in new]
+    return "\n".join([ENVIRONMENT_CHANGED, *changed]) if changed else None
 
 
 def _label(line: str) -> tuple[str, str]:
@@ -196,20 +197,18 @@ def system_prompt(
     output: OutputSchema | None,
     environment: str | None,
 ) -> str:
-    """The worker's instructions, the guidance of the workspace, what the toolsets say, where it is, and its answer."""
+    """Return the instructions of worker, workspace, toolsets and answer, and the environment."""
     answer = output.instructions() if output else None
-    return "\n\n".join(
-        filter(None, [worker.instructions, guidance, *toolbox.instructions(), environment, answer])
-    )
+    parts = [worker.instructions, guidance, *toolbox.instructions(), environment, answer]
+    return "\n\n".join(filter(None, parts))
 
 
 def wanted_output(worker: Worker) -> OutputSchema | None:
-    """The answer's schema in the worker's file."""
+    """Return the schema of the answer that the worker's file requires, or None."""
     given = worker.config.output_schema
     if given is None:
         return None
     from forge_cli.engine.turns.output import OutputSchema
 
-    return OutputSchema.load(
-        given, where=worker.config.where("output_schema"), folder=worker.folder
-    )
+    where = worker.config.where("output_schema")
+    return OutputSchema.load(given, where=where, folder=worker.folder)

@@ -1,4 +1,4 @@
-"""The tool by which a model loads the definitions of tools that are only named."""
+"""``find_tools``, by which a model loads tools whose definitions were deferred."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset
 
-MOST_FOUND = 10
+MAX_FOUND = 10
 """Definitions that one search loads."""
-SHORT_LIST = 1_000
-"""Tokens that the names of deferred tools may take however little room there is."""
-ONE_LINE = 120
-"""Characters of the description of a tool that is only named."""
+MIN_LIST_TOKENS = 1_000
+"""Tokens that the names of deferred tools may take, however little room there is."""
+MAX_LINE = 120
+"""Characters of the description of a deferred tool."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
 
@@ -34,7 +34,7 @@ class FindTools(Toolset):
     name = FIND_TOOLS
 
     def __init__(self, toolbox: Toolbox, groups: Collection[Group], room: int) -> None:
-        """``groups`` are deferred, and more may be later; ``room`` is how many tokens definitions may take."""
+        """Offer the tools of deferred ``groups``; definitions may take ``room`` tokens in all."""
         super().__init__()
         self._toolbox = toolbox
         self._groups = groups
@@ -42,15 +42,16 @@ class FindTools(Toolset):
 
     @property
     def deferred(self) -> list[Tool]:
-        """Those that the model may call, and reads no definition of until they are loaded."""
+        """The tools that the model may call, but whose definitions are not loaded."""
         return self._toolbox.for_model(self._deferred_offers())
 
     def _deferred_offers(self) -> list[Offer]:
         return [offer for offer in self._toolbox.offers.values() if offer.group in self._groups]
 
     @tool(
-        description="Load tools whose definitions are not loaded yet, by their names or by words that say what is "
-        f"needed. At most {MOST_FOUND} are loaded at once; they can be called from then on.",
+        description="Load tools whose definitions are not loaded yet, by their names or by words "
+        f"that say what is needed. At most {MAX_FOUND} are loaded at once; they can be called from "
+        "then on.",
         needs_approval=Approval.PRE_APPROVED,
         read_only=True,
     )
@@ -65,30 +66,34 @@ class FindTools(Toolset):
             raise ToolError(
                 f"no tool that could be loaded fits {query!r}; try other words, or a name"
             )
-        return Json(
-            {"loaded": [{"name": each.name, "description": _one_line(each)} for each in found]}
-        )
+        loaded = [{"name": each.name, "description": _one_line(each)} for each in found]
+        return Json({"loaded": loaded})
 
     def find(self, query: str) -> list[Tool]:
-        """The deferred tools that a query names or describes, the best first."""
+        """Return the deferred tools that a query names or describes, the best first."""
         wanted = set(re.split(r"[\s,]+", query))
         tools = self.deferred
         if named := [tool for tool in tools if tool.name in wanted]:
-            return named[:MOST_FOUND]
+            return named[:MAX_FOUND]
         return _rank(set(_words(query)), tools)
 
     def instructions(self) -> str | None:
-        """The text for the system prompt: the names of all, with as much about each as there is room for."""
-        room = max(SHORT_LIST, self._room // 4)
+        """Return the list for the system prompt, with as much about each tool as fits."""
+        room = max(MIN_LIST_TOKENS, self._room // 4)
         lines = [f"- {tool.name}: {_one_line(tool)}" for tool in self.deferred]
         most = len(lines)
         while most and text_tokens("\n".join(lines)) > room:
-            lines, most = self._names(most), most // 2
-        heading = f"These tools exist, but their definitions are not loaded; load those you need with {FIND_TOOLS}:"
+            # first the names alone, then half as many names in each round
+            lines = self._names(most)
+            most //= 2
+        heading = (
+            "These tools exist, but their definitions are not loaded; "
+            f"load those you need with {FIND_TOOLS}:"
+        )
         return "\n".join([heading, *lines])
 
     def _names(self, most: int) -> list[str]:
-        """The names alone, of each group so many."""
+        """Return the names alone, at most so many of each group."""
         offers = self._deferred_offers()
         lines: list[str] = []
         for group in dict.fromkeys(offer.group for offer in offers):
@@ -96,14 +101,13 @@ class FindTools(Toolset):
             names = [tool.name for tool in self._toolbox.for_model(own)]
             lines += [f"- {name}" for name in names[:most]]
             if left := len(names[most:]):
-                lines.append(
-                    f"- and {left:,} more of {group[1] if group[0] == SERVERS else group[0]}"
-                )
+                title = group[1] if group[0] == SERVERS else group[0]
+                lines.append(f"- and {left:,} more of {title}")
         return lines
 
 
 def _one_line(tool: Tool) -> str:
-    return cut(tool.description.strip().partition("\n")[0], ONE_LINE, "end")
+    return cut(tool.description.strip().partition("\n")[0], MAX_LINE, "end")
 
 
 def _words(text: str) -> list[str]:
@@ -111,24 +115,22 @@ def _words(text: str) -> list[str]:
 
 
 def _rank(words: set[str], tools: Sequence[Tool]) -> list[Tool]:
-    """Those that fit best, and at least half as well; a word that few of them have counts more than a common one."""
+    """Return the tools that fit best, down to half of the best score; rare words count more."""
     scores = dict.fromkeys(range(len(tools)), 0.0)
     known = [(set(_words(tool.name)), set(_words(tool.description))) for tool in tools]
     for word in sorted(words):
-        fits = {index: fit for index, pair in enumerate(known) if (fit := _fit(word, *pair))}
+        fits: dict[int, float] = {}
+        for index, (name, description) in enumerate(known):
+            # a word of the name counts more than one of the description
+            if fit := 4 * _closeness(word, name) + _closeness(word, description):
+                fits[index] = fit
         for index, fit in fits.items():
             scores[index] += fit * math.log(1 + len(tools) / len(fits))
     best = max(scores.values(), default=0.0)
-    ranked = sorted(
-        (index for index in scores if best and scores[index] >= best / 2),
-        key=lambda index: -scores[index],
-    )
-    return [tools[index] for index in ranked[:MOST_FOUND]]
-
-
-def _fit(word: str, name: set[str], description: set[str]) -> float:
-    """A word of a tool's name counts more than one of its description."""
-    return 4 * _closeness(word, name) + _closeness(word, description)
+    if not best:
+        return []
+    ranked = sorted(scores, key=lambda index: -scores[index])
+    return [tools[index] for index in ranked[:MAX_FOUND] if scores[index] >= best / 2]
 
 
 def _closeness(word: str, known: set[str]) -> float:

@@ -1,4 +1,4 @@
-"""Limits at which work ends: what a tree of workers may use, and calls that lead nowhere."""
+"""Limits of a task: what a worker and its children may use, and calls that make no progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import asdict
 
@@ -26,96 +26,96 @@ if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
 
 MAX_REPEATS = 3
-LONGEST_ANSWER = 32 * 2**20
-"""Characters of one answer of a model, all models alike; what goes over the wire around them does not count."""
+MAX_ANSWER_CHARACTERS = 32 * 2**20
+"""The length of one answer of any model, in characters."""
 OUT_OF_TIME = "out of time"
-"""The reason of an interrupt that a limit of time gives."""
+"""The reason of an interrupt by a time limit."""
 UNLISTED = frozenset({"script"})
-"""Providers that no table of prices will ever know, so that none is loaded for them."""
+"""Providers that no price table lists, so that none is loaded for them."""
 
 
 class Price(Protocol):
     """The cost of one model's tokens."""
 
     def cost(self, usage: Usage) -> float | None:
-        """The cost of one turn, in dollars; None when it is not known."""
+        """Return the cost of one turn in dollars, or None if it is unknown."""
         ...
 
 
 class AnswerRoom:
-    """The room that one answer of a model has left: text and arguments of calls, whichever provider they come from."""
+    """The length that one answer of a model has left, with text and arguments of calls."""
 
     def __init__(self, model_name: str) -> None:
         self._model_name = model_name
-        self._left = LONGEST_ANSWER
+        self._left = MAX_ANSWER_CHARACTERS
 
     def take(self, delta: Delta) -> None:
-        """ModelError where this is more than an answer may have."""
+        """Subtract a piece; raise ModelError if the answer is too long."""
         match delta:
             case TextDelta(text=text):
                 self._left -= len(text)
             case ToolCall(args=args, unreadable=unreadable):
                 self._left -= len(unreadable or "") + len(json.dumps(args, default=str))
             case Restart():
-                self._left = LONGEST_ANSWER
+                self._left = MAX_ANSWER_CHARACTERS
             case _:
                 pass
         if self._left < 0:
-            problem = f"{self._model_name}: the answer is longer than {LONGEST_ANSWER >> 20} MiB, the most that is read"
-            raise ModelError(problem, hint="have it write in smaller parts, or into files")
+            limit = f"{MAX_ANSWER_CHARACTERS >> 20} MiB"
+            problem = f"{self._model_name}: the answer is longer than {limit}"
+            raise ModelError(problem, hint="ask for smaller parts, or for files")
 
 
 class LimitReached(Ended):
-    """The work ends here, although the model would continue; or it is done, and its answer took too much."""
+    """Raised if a limit ends the task, or if the last answer has exceeded one."""
 
     status = "limit"
     exit_code = ExitCode.LIMIT
 
 
 class OpeningTooLong(ForgeError):
-    """The time was over before the work could begin."""
+    """Raised if the time is over before the task begins."""
 
     exit_code = ExitCode.LIMIT
 
 
 def stated(*limits: Limits) -> Limits:
-    """The smallest value of each limit."""
-    found = {name: [getattr(each, name) for each in limits] for name in Limits.model_fields}
-    smallest = {
-        name: min((each for each in said if each is not None), default=None)
-        for name, said in found.items()
-    }
+    """Return the smallest value of each limit."""
+    smallest: dict[str, Any] = {}
+    for name in Limits.model_fields:
+        values = [value for each in limits if (value := getattr(each, name)) is not None]
+        smallest[name] = min(values, default=None)
     return Limits.model_validate(smallest)
 
 
 def merged(*limits: Limits) -> Limits:
-    """The stated limits, and a limit of turns where none is stated."""
+    """Return the smallest limits, with the default limit of turns if none is stated."""
     found = limits[0] if len(limits) == 1 else stated(*limits)
     return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
 
 
 def tokens_of(usage: Usage) -> int:
-    """The tokens of ``max_tokens``: all that was sent and received, also what the provider's cache knew or keeps."""
+    """Return the tokens that count for ``max_tokens``: all sent and received, cached or not."""
     return sum(asdict(usage).values())
 
 
 @dataclass(eq=False)
 class Budget:
-    """The budget of one task, and its use.
+    """The limits of one task, and its use.
 
-    A child worker has a budget of its own, and what it uses counts in the budgets of all its parents as well.
-    Only the limit of turns that is not stated is each worker's own.
+    The use of a child worker also counts in the budgets of its parents. Only the default limit of
+    turns is each worker's own.
     """
 
     limits: Limits
     price: Price | None
-    """The price of the worker's model; None is unknown, and so is then the cost of the task."""
+    """The price of the worker's model; if it is None, the cost of the task is unknown."""
     parent: Budget | None = None
     clock: Callable[[], float] = time.monotonic
     worker: str = ""
-    """Whose budget it is, for a sentence that is read by another one."""
+    """The name of the worker, for messages that another worker shows."""
     pool: Budget | None = None
-    """The common budget of several tasks, this one among them."""
+    """The common budget of several tasks, including this one."""
     turns: int = field(default=0, init=False)
     child_turns: int = field(default=0, init=False)
     usage: Usage = field(default=Usage(), init=False)
@@ -131,17 +131,17 @@ class Budget:
 
     @property
     def chain(self) -> tuple[Budget, ...]:
-        """This budget, and all that it counts in."""
+        """This budget, and all budgets in which it counts."""
         return (self, *self._outer)
 
     @property
     def cost(self) -> float | None:
-        """In dollars, with that of child workers; None when a part of it is unknown, and before a turn has ended."""
+        """Dollars, with child workers; None before a turn has ended, or if a part is unknown."""
         return self._known_cost if self._priced else None
 
     @property
     def is_spent(self) -> bool:
-        """Is nothing left of the tokens or the dollars?"""
+        """True if no tokens, dollars or time are left."""
         try:
             self._check(self)
         except LimitReached:
@@ -149,7 +149,7 @@ class Budget:
         return False
 
     def start_turn(self) -> None:
-        """Count a turn that is about to begin; LimitReached when nothing is left for it."""
+        """Count a turn that is about to begin; raise LimitReached if nothing is left for it."""
         for budget in self.chain:
             budget._check_turns(self)
             budget._check(self)
@@ -158,7 +158,7 @@ class Budget:
         self.turns += 1
 
     def spend(self, usage: Usage) -> float | None:
-        """Count what a turn has used, here and all the way up; returns what it cost, where that is known."""
+        """Count the use of a turn here and in all parents, and return its cost if known."""
         cost = self.price.cost(usage) if self.price else None
         for budget in self.chain:
             budget.usage += usage
@@ -167,10 +167,10 @@ class Budget:
         return cost
 
     def check_last_turn(self) -> None:
-        """LimitReached when the turn that gave the answer has used more than there was.
+        """Raise LimitReached if the last turn, which gave the answer, has exceeded a limit.
 
-        A turn is not begun where nothing is left, but how much it takes is known only at its end. A child worker may
-        give its answer all the same: its parent takes no further turn.
+        A turn does not begin if nothing is left, but its use is known only at its end. The answer
+        of a child worker counts all the same, because its parent takes no further turn.
         """
         limits = self.limits
         if self.parent is not None:
@@ -181,17 +181,18 @@ class Budget:
             raise _passed(_dollars(limits.max_cost), _dollars(round(self._known_cost, 6)))
 
     def seconds_left(self) -> float | None:
-        """How long the task may still take, by the shortest time in the chain; None when no time is stated."""
+        """Return the shortest time left in the chain, or None without a time limit."""
         last = self._first_to_end()
         return None if last is None else last._left()
 
     def out_of_time(self) -> LimitReached:
-        """The error when ``seconds_left`` are over in the middle of something."""
+        """Return the error for a task whose ``seconds_left`` are over."""
         last = self._first_to_end() or self
         return self._reached(counted(last.limits.max_time or 0, "second"), last)
 
     def _check_turns(self, reader: Budget) -> None:
-        limit, taken = self.limits.max_turns, self.turns
+        limit = self.limits.max_turns
+        taken = self.turns
         if self._turns_stated:
             taken += self.child_turns
         elif reader is not self:
@@ -210,7 +211,9 @@ class Budget:
 
     def _left(self) -> float:
         limit = self.limits.max_time
-        return math.inf if limit is None else max(0.0, self._began + limit - self.clock())
+        if limit is None:
+            return math.inf
+        return max(0.0, self._began + limit - self.clock())
 
     def _first_to_end(self) -> Budget | None:
         timed = [budget for budget in self.chain if budget.limits.max_time is not None]
@@ -223,7 +226,7 @@ class Budget:
 
 @asynccontextmanager
 async def opening_deadline(limits: Limits) -> AsyncIterator[None]:
-    """The limit of time holds for opening a worker, too."""
+    """Apply the time limit to the opening of a worker."""
     seconds = limits.max_time
     with _forced_end_after(seconds):
         try:
@@ -232,15 +235,13 @@ async def opening_deadline(limits: Limits) -> AsyncIterator[None]:
         except TimeoutError:
             if not limit.expired():
                 raise
-            reached = (
-                f"the limit of {counted(seconds or 0, 'second')} was reached before the work began"
-            )
+            reached = f"the limit of {counted(seconds or 0, 'second')} was reached before the start"
             raise OpeningTooLong(reached) from None
 
 
 @contextmanager
 def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
-    """Interrupt what is done within when the time of the budget is over; that is a limit reached, not an interrupt."""
+    """Interrupt the body when the budget's time is over, and raise LimitReached for that."""
     seconds = budget.seconds_left()
     loop = asyncio.get_running_loop()
     timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
@@ -259,7 +260,7 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
 
 @contextmanager
 def _forced_end_after(seconds: float | None) -> Iterator[None]:
-    """Third-party code that holds the event loop does not hold it for ever, where forge owns the process."""
+    """End the process some time after ``seconds``, if third-party code blocks the event loop."""
     if seconds is None:
         yield
         return
@@ -271,9 +272,7 @@ def _forced_end_after(seconds: float | None) -> Iterator[None]:
 
 
 def _passed(limit: str, used: str) -> LimitReached:
-    return LimitReached(
-        f"the limit of {limit} was passed by the last turn ({used}); its answer is kept"
-    )
+    return LimitReached(f"the last turn exceeded the limit of {limit} ({used}); its answer is kept")
 
 
 def _dollars(amount: float) -> str:
@@ -282,14 +281,14 @@ def _dollars(amount: float) -> str:
 
 
 class Repeats:
-    """Ends work that goes in circles: a call that is refused again and again, or turns without one valid call."""
+    """A check for tasks without progress: refused calls repeated, or turns without a valid call."""
 
     def __init__(self) -> None:
         self._refused: Counter[tuple[str, str]] = Counter()
         self._invalid_turns = 0
 
     def note(self, outcomes: Sequence[ToolOutcome]) -> None:
-        """Look at how the calls of one turn ended; LimitReached when continuing would lead nowhere."""
+        """Note the outcomes of one turn; raise LimitReached if they show no progress."""
         for outcome in outcomes:
             if outcome.status in ("denied", "blocked"):
                 self._note_refusal(outcome)
@@ -298,9 +297,8 @@ class Repeats:
         )
         self._invalid_turns = self._invalid_turns + 1 if invalid else 0
         if self._invalid_turns == MAX_REPEATS:
-            raise LimitReached(
-                f"three turns in a row made no valid call; the last: {outcomes[-1].error}"
-            )
+            last = outcomes[-1].error
+            raise LimitReached(f"three turns in a row made no valid call; the last: {last}")
 
     def _note_refusal(self, outcome: ToolOutcome) -> None:
         call = outcome.call

@@ -1,4 +1,4 @@
-"""The loop of model and tools: ask the model, pass its calls through the gate, hand back results, until it is done."""
+"""The loop of a conversation: ask the model, run its calls, return the results, until done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from forge_cli.core.messages import (
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, command_of_user, has_mark
 from forge_cli.core.results import for_model
 from forge_cli.engine.gate.toolbox import Toolbox
-from forge_cli.engine.turns.calls import MOST_CALLS, Turn
+from forge_cli.engine.turns.calls import MAX_CALLS, Turn
 from forge_cli.engine.turns.history import Ask, Context, History, Keep
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.offered import OfferedTools, spec_of
@@ -46,43 +46,42 @@ if TYPE_CHECKING:
 
 
 MAX_REPAIRS = 2
-"""How often the model may mend a final answer that does not fit its schema."""
-CUT_OFF = 5
-"""Turns in a row that were cut off at the length limit before a call was complete, after which the work ends."""
+"""How often the model may correct a final answer that does not match its schema."""
+MAX_CUT_OFF = 5
+"""Turns in a row that may end at the length limit without a complete call."""
 
 
 class Stopped(Ended):
-    """A call was refused, and that ends the work."""
+    """Raised if a refused call ends the task."""
 
     status = "denied"
     exit_code = ExitCode.DENIED
 
 
 class CallFailed(Ended):
-    """A call failed, and the worker says that this ends the work."""
+    """Raised if a failed call ends the task, because the worker's ``on_error`` is ``stop``."""
 
     status = "failed"
     exit_code = ExitCode.FAILED
 
     def __init__(self, outcome: ToolOutcome) -> None:
-        super().__init__(
-            f"{outcome.call.name} failed ({outcome.status}), and on_error is 'stop': {outcome.error}"
-        )
+        problem = f"{outcome.call.name} failed ({outcome.status})"
+        super().__init__(f"{problem}, and on_error is 'stop': {outcome.error}")
 
 
 class InvalidOutput(Ended):
-    """The final answer does not fit its schema, and repairs did not help."""
+    """Raised if the final answer does not match its schema even after repairs."""
 
     status = "invalid_output"
     exit_code = ExitCode.MISFIT
 
 
 class EnvironmentChange(Struct, frozen=True):
-    """The message to a model when its worker is not where the system prompt says."""
+    """A message to the model about an environment that differs from the system prompt."""
 
     message: str
     paragraph: str
-    """The system prompt of now."""
+    """The current environment, as the system prompt would describe it."""
 
 
 @dataclass
@@ -94,19 +93,19 @@ class Tally:
     outcomes: list[ToolOutcome] = field(default_factory=list)
     waiting: int = 0
     begun: bool = False
-    """Whether the task itself has begun, after what a resumed session had left open."""
+    """True once the task itself has begun, after the open calls of a resumed session."""
     output: Any = None
     started: float = field(default_factory=time.monotonic)
 
     @property
     def calls(self) -> int:
-        """Every call that was taken up, also those that were refused or wait for an answer."""
+        """The number of calls, including refused ones and those that wait for an answer."""
         return len(self.outcomes) + self.waiting
 
 
 @dataclass(kw_only=True)
 class Loop:
-    """The conversation of one worker with its model, turn by turn."""
+    """The conversation of a worker with its model, turn by turn."""
 
     model: ModelProvider
     offered: OfferedTools
@@ -114,22 +113,22 @@ class Loop:
     context: Context
     system: str
     environment: str | None = None
-    """The part of the system prompt that tells where the worker is."""
+    """The part of the system prompt about the environment."""
     news: EnvironmentChange | None = None
-    """News on the environment for the model, before its next turn."""
+    """A change of the environment that the model learns before its next turn."""
     commands: list[ToolOutcome] = field(default_factory=list)
-    """Commands that the person ran since the last task: the next one tells the model."""
+    """Commands that the user ran since the last task, which the next task reports."""
     stop_on_refusal: bool
     stop_on_failure: bool = False
     redactor: Redactor
     output: OutputSchema | None = None
     last_text: str = ""
-    """The words of the model in its last turn of this task."""
+    """The text of the model in its last turn of this task."""
     _last_prompt: tuple[str, tuple[ToolSpec, ...], str] | None = None
     """System prompt, tools and model of the last request."""
     _told_news: bool = False
     _refresh_ms: float | None = None
-    """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
+    """The time that it took to find the tools of the next turn."""
 
     @property
     def toolbox(self) -> Toolbox:
@@ -149,11 +148,11 @@ class Loop:
 
     @property
     def last_environment_sent(self) -> str | None:
-        """The last environment that the model was told."""
+        """The last environment that the model was told about."""
         return self.news.paragraph if self.news and self._told_news else self.environment
 
     def taking_over(self, before: Loop) -> Loop:
-        """This loop with the conversation of one that it replaces."""
+        """Return this loop with the conversation of the loop that it replaces."""
         self._last_prompt = before._last_prompt
         self.commands = before.commands
         if self.news is None and before._told_news:
@@ -162,26 +161,24 @@ class Loop:
         return self
 
     def _room_maker(self, lasting: Collection[str], ask: Ask) -> RoomMaker:
-        from forge_cli.engine.turns.room import (
-            RoomMaker,
-        )  # most sessions end before their window is full
+        from forge_cli.engine.turns.room import RoomMaker  # few sessions fill their window
 
         return RoomMaker(self.context, lasting, ask)
 
     async def compact(self, tally: Tally, budget: Budget) -> int | None:
-        """Let a summary stand for all but the last turn, now; returns for how many messages, None where it does not."""
+        """Summarize all but the last turn; return the number of messages, or None."""
         offers = await self.toolbox.refresh()
         lasting = {offer.tool.name for offer in offers.values() if offer.tool.lasting}
         return await self._room_maker(lasting, partial(self._ask, tally, budget)).compact()
 
     def forget(self, kept: Sequence[Message] = (), line: int | None = None) -> None:
-        """Begin a new conversation, or go back to a line of the log: the model learns of what is kept alone."""
+        """Begin a new conversation, or return to a line of the log."""
         self.context.clear(kept, line)
         self._told_news = False
         self.commands.clear()
 
     async def resume(self, past: Past, tally: Tally) -> None:
-        """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
+        """Finish the turn in which a session was left: make open calls, report lost ones."""
         from forge_cli.record.state import cut_off_text
 
         for call in past.cut_off:
@@ -197,9 +194,9 @@ class Loop:
         budget: Budget,
         left: tuple[Message, StopReason] | None = None,
     ) -> str:
-        """Take turns until the model calls nothing more; returns its last text.
+        """Take turns until the model calls nothing more, and return its last text.
 
-        Without a task a session starts with the reply that it was ``left`` with, if any, when it was cut off.
+        Without a task, begin with the reply that a session was ``left`` with, if it has one.
         """
         tally.begun = True
         self.last_text = ""
@@ -208,15 +205,16 @@ class Loop:
             self._say(Message("user", self.news.message), environment=self.news.paragraph)
             self._told_news = True
         if task:
-            ran = [
-                command_of_user(str(each.call.args.get("command", "")), for_model(each.value))
-                for each in self.commands
-            ]
+            parts = [task]
+            for each in self.commands:
+                command = str(each.call.args.get("command", ""))
+                parts.append(command_of_user(command, for_model(each.value)))
             self.commands.clear()
-            self._say(Message("user", "\n\n".join([task, *ran]), attachments=tuple(attachments)))
+            self._say(Message("user", "\n\n".join(parts), attachments=tuple(attachments)))
         answer = ""
         repeats = Repeats()
-        repairs = cut_off = 0
+        repairs = 0
+        cut_off = 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
             answer = "" if reply.calls else answer + reply.text
@@ -225,11 +223,10 @@ class Loop:
             self.last_text = answer or reply.text
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
-            elif cut_off == CUT_OFF:
-                problem = (
-                    f"{self.model.name} was cut off at its length limit {CUT_OFF} times in a row"
-                )
-                raise ModelError(problem, hint="have it write in smaller parts")
+            elif cut_off == MAX_CUT_OFF:
+                often = f"{MAX_CUT_OFF} times in a row"
+                problem = f"{self.model.name} was cut off at its length limit {often}"
+                raise ModelError(problem, hint="ask for smaller parts")
             elif cut_off:
                 self._say(Message("user", RESUME_CUT_OFF))
             elif stop == "refusal":
@@ -246,10 +243,10 @@ class Loop:
                 repairs += 1
                 self._say(Message("user", self.output.repair(misfit)))
             else:
-                raise InvalidOutput(f"the final answer does not fit its schema: {misfit}")
+                raise InvalidOutput(f"the final answer does not match its schema: {misfit}")
 
     def _misfit(self, answer: str, tally: Tally) -> Misfit | None:
-        """The problem of the final answer; where it fits, the tally has its value."""
+        """Return the problem of the final answer; if there is none, the tally gets its value."""
         if self.output is None:
             return None
         from forge_cli.engine.turns.output import Misfit
@@ -263,7 +260,7 @@ class Loop:
         return None
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
-        """One turn of the model, with room made before it where there is little left, or where it says so."""
+        """Take one turn; make room in the window before it, or after the provider asked for it."""
         started = time.monotonic()
         tools = await self.offered.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
@@ -292,14 +289,14 @@ class Loop:
         specs: Sequence[ToolSpec],
         keep: Keep,
     ) -> tuple[Message, TurnEnd]:
-        """Take a turn, within the limits; what is asked beside the conversation itself is not shown to anybody."""
+        """Take a turn within the limits; one beside the conversation is not shown to anybody."""
         budget.start_turn()
         tally.turns += 1
         prompt = system, tuple(specs), self.model.name
         digest = history.digest(system, specs)
         names = tuple([spec.name for spec in specs])
         start = TurnStart(tally.turns, digest, names, refresh_ms=self._refresh_ms)
-        if prompt != self._last_prompt:  # the record has what did not change
+        if prompt != self._last_prompt:  # otherwise the log has these already
             environment = self.environment if system == self.system else None
             start = replace(
                 start,
@@ -322,7 +319,7 @@ class Loop:
         return reply, end
 
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
-        """Read one answer of the model; one that is interrupted leaves its text, and none of its calls."""
+        """Read one answer; an interrupted one keeps its text and loses its calls."""
         known_ids = self.history.call_ids
         answer = AnswerStream(
             self.model, self.toolbox, self.bus, self.redactor, known_ids=known_ids, aloud=aloud
@@ -337,18 +334,20 @@ class Loop:
     async def _call_all(
         self, calls: Sequence[ToolCall], tally: Tally, known: dict[str, CallResult] | None = None
     ) -> list[ToolOutcome]:
-        """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
+        """Make the calls; each gets one result before an interrupt or a refusal ends the task."""
         results = known or {}
         turn = Turn(self.guard, self.stop_on_refusal, self.stop_on_failure)
-        lost = [
-            call
-            for call in calls
-            if known is not None and call.id not in results and has_mark(call.args)
-        ]
+        # Redacted arguments of a resumed session cannot be restored, so these calls are refused.
+        lost: list[ToolCall] = []
+        open_calls: list[ToolCall] = []
+        for call in calls:
+            if call.id in results:
+                continue
+            is_lost = known is not None and has_mark(call.args)
+            (lost if is_lost else open_calls).append(call)
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
-            open_calls = [call for call in calls if call.id not in results and call not in lost]
-            await turn.take(open_calls, max(0, MOST_CALLS - len(calls) + len(open_calls)))
+            await turn.take(open_calls, max(0, MAX_CALLS - len(calls) + len(open_calls)))
         finally:
             tally.outcomes += turn.outcomes
             tally.waiting += turn.waiting

@@ -1,4 +1,4 @@
-"""The tools of each turn: if their definitions would fill the window, most are only named until the model asks."""
+"""The tools that the model is offered; if their definitions are too long, most are deferred."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
     from forge_cli.engine.gate.toolbox import Toolbox
 
-WINDOW = 128_000
-"""Tokens that a model is taken to have room for where its window is not known."""
+DEFAULT_WINDOW = 128_000
+"""Tokens of a window whose size is unknown."""
 
 
 class ToolRoom(Struct, frozen=True):
-    """How many tokens definitions may take: a share of a window."""
+    """The tokens that definitions may take: a share of a window."""
 
     share: float
     window: int
 
     @classmethod
     def of(cls, share: float | None, window: int | None) -> ToolRoom:
-        return cls(DEFAULT_TOOL_SHARE if share is None else share, window or WINDOW)
+        return cls(DEFAULT_TOOL_SHARE if share is None else share, window or DEFAULT_WINDOW)
 
     @property
     def tokens(self) -> int:
@@ -42,17 +42,17 @@ class ToolRoom(Struct, frozen=True):
 
 
 def spec_of(tool: Tool) -> ToolSpec:
-    """A tool as the model sees it."""
+    """Return a tool as the model sees it."""
     words: OwnWords = "none"
     if tool.source is not None and tool.source.kind == "builtin":
-        words = "schema" if tool.delegates else "all"  # what a worker is for is said by its file
+        words = "schema" if tool.delegates else "all"  # a worker's purpose comes from its file
     return ToolSpec(tool.name, text_for_model(tool), tool.schema.json_schema, words)
 
 
 class OfferedTools:
-    """The tools of each turn: all of them, until they do not fit any more; what the model has loaded stays.
+    """The tools of each turn: all of them, until they no longer fit; loaded ones stay.
 
-    Every tool can be called, loaded or not: a call passes the gate like any other, and loads its tool.
+    Every tool can be called, loaded or not. A call passes the gate like any other, and loads it.
     """
 
     def __init__(
@@ -64,63 +64,65 @@ class OfferedTools:
         recorded: Sequence[str] | None = None,
         tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one."""
-        self.toolbox, self.room, self.tell = toolbox, room, tell
-        self.names, self.recorded = tuple(recorded or known), recorded
+        """``known`` are the last tools of a resumed session, ``recorded`` those of a replay."""
+        self.toolbox = toolbox
+        self.room = room
+        self.tell = tell
+        self.recorded = recorded
+        self.names = tuple(recorded or known)
         """The tools whose definitions the model was given last."""
         self.groups: set[Group] = set()
-        """Those that are deferred."""
+        """The deferred groups of tools."""
         self._loaded: dict[str, None] = {}
 
     async def start(self) -> None:
-        """Decide before the first turn, so that the system prompt can name what is deferred."""
+        """Defer tools before the first turn, so that the system prompt can list them."""
         if not self._fit and self._defer():
             await self.toolbox.refresh()
 
     async def refresh(self) -> list[Tool]:
-        """The tools of the next turn; tools that came since may have to be deferred, too."""
+        """Return the tools of the next turn; new ones may have to be deferred, too."""
         await self.toolbox.refresh()
         await self.start()
         offers = self.toolbox.offers
         kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
-        loaded = [
-            offers[name]
-            for name in self._loaded
-            if name in offers and self.is_deferred(offers[name])
-        ]
+        loaded: list[Offer] = []
+        for name in self._loaded:
+            if name in offers and self.is_deferred(offers[name]):
+                loaded.append(offers[name])
         tools = self.toolbox.for_model([*kept, *loaded])
         self.names = tuple(tool.name for tool in tools)
         return tools
 
     def note(self, outcomes: Iterable[ToolOutcome]) -> None:
-        """Load what was found, and what was called without being loaded."""
+        """Load the tools that were found, or called without being loaded."""
         if self.groups:
             for outcome in outcomes:
                 self.load(_requested_tools(outcome))
 
     def load(self, names: Iterable[str]) -> None:
         offers = self.toolbox.offers
-        self._loaded.update(
-            (name, None) for name in names if name in offers and self.is_deferred(offers[name])
-        )
+        for name in names:
+            if name in offers and self.is_deferred(offers[name]):
+                self._loaded[name] = None
 
     def is_deferred(self, offer: Offer) -> bool:
-        """Was it deferred, whether or not it is loaded by now?"""
-        return offer.group in self.groups if self.groups else False
+        """Return True if the tool was deferred, whether or not it is loaded by now."""
+        return offer.group in self.groups
 
     @property
     def _fit(self) -> bool:
-        """Do all definitions fit? A session that is repeated offers what was offered then."""
+        """True if all definitions fit; a replay offers what was offered before."""
         if self.recorded is not None:
             return FIND_TOOLS not in self.recorded or bool(self.groups)
-        offers = [offer for offer in self.toolbox.offers.values() if not self.is_deferred(offer)]
-        return (
-            sum(offer.tokens for offer in offers if self.toolbox.for_model([offer]))
-            <= self.room.tokens
-        )
+        used = 0
+        for offer in self.toolbox.offers.values():
+            if not self.is_deferred(offer) and self.toolbox.for_model([offer]):
+                used += offer.tokens
+        return used <= self.room.tokens
 
     def _defer(self) -> bool:
-        """Defer what has to be; True if ``find_tools`` has just become necessary."""
+        """Defer groups if necessary; return True if ``find_tools`` has just become necessary."""
         groups = self._choose_groups()
         if not groups:
             return False
@@ -133,21 +135,22 @@ class OfferedTools:
         return True
 
     def _add_find_tools(self) -> None:
-        # pydantic describes its arguments, and few workers have so many tools
+        # pydantic describes its arguments, and few workers have enough tools to need it
         from forge_cli.engine.turns.find_tools import FindTools
 
         if FIND_TOOLS in self.toolbox.offers:
-            problem = f"'{FIND_TOOLS}' of {self.toolbox.offers[FIND_TOOLS].toolset} has the name of forge's own tool"
+            owner = self.toolbox.offers[FIND_TOOLS].toolset
+            problem = f"{owner} has a tool '{FIND_TOOLS}', which is the name of forge's own tool"
             raise WorkerError(None, problem, hint="give its toolset a prefix")
         toolset = FindTools(self.toolbox, self.groups, self.room.tokens)
         self.toolbox.toolsets.append(OpenToolset(toolset, BUILT_IN, None))
         self.tell(
-            f"the definitions of the tools would take more than {self.room} tokens: {len(toolset.deferred)} of them "
-            f"are named only, and loaded by {FIND_TOOLS}"
+            f"the definitions of the tools would take more than {self.room} tokens: "
+            f"{len(toolset.deferred)} of them are deferred, and loaded by {FIND_TOOLS}"
         )
 
     def _choose_groups(self) -> set[Group]:
-        """Return what has to be deferred from now on: servers first, the largest first, and never what is built in."""
+        """Return the groups to defer: servers first, the largest first, never built-in tools."""
         offers = [
             offer for offer in self.toolbox.offers.values() if self.toolbox.for_model([offer])
         ]
@@ -173,7 +176,7 @@ class OfferedTools:
 
 
 def _requested_tools(outcome: ToolOutcome) -> list[str]:
-    """Return the tools that the model asked for by a call: what a search found, or the one that was called."""
+    """Return the tools that the model asked for by a call."""
     if outcome.call.name == FIND_TOOLS and isinstance(outcome.value, Json) and outcome.ok:
         return [found["name"] for found in outcome.value.data["loaded"]]
     return [outcome.call.name]

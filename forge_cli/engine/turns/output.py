@@ -1,4 +1,4 @@
-"""The schema that a worker's final answer has to fit: read from a file or inline, told to the model, and checked."""
+"""The schema of a worker's final answer: loading it, describing it to the model, checking it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _FENCED = re.compile(r"```(?:json\b)?(.*)```", re.DOTALL | re.IGNORECASE)
 
 
 class Misfit(Exception):
-    """The final answer does not fit; the sentence says where and why, for the model and for people."""
+    """Raised if the final answer does not match; its text is for the model and for people."""
 
 
 class _Unsound(Exception):
-    """The problem of a schema, and the place in it."""
+    """Raised for an invalid schema, with the place of the problem in it."""
 
     def __init__(self, problem: str, loc: Loc = ()) -> None:
         super().__init__(problem)
@@ -50,27 +50,33 @@ class OutputSchema(Struct, frozen=True, eq=False):
 
     @staticmethod
     def load(given: str | Mapping[str, Any], *, where: Mark | None, folder: Path) -> OutputSchema:
-        """The schema itself, or the path of its file from ``folder``; ``where`` is the place that says so."""
-        text = _read(folder / given, where) if isinstance(given, str) else None
-        file = str(folder / given) if isinstance(given, str) else ""
-        schema = given if text is None else _parse(text, file)
+        """Load a schema, or the file whose path from ``folder`` is given.
+
+        ``where`` is the place in the worker's file.
+        """
+        text: str | None = None
+        schema: Any = given
+        file = ""
+        if isinstance(given, str):
+            file = str(folder / given)
+            text = _read(folder / given, where)
+            schema = _parse(text, file)
         try:
             return OutputSchema(_check_schema(schema))
         except _Unsound as unsound:
-            mark = (
-                where_in(schema, unsound.loc) or where
-                if text is None
-                else _mark_in(text, unsound.loc, file)
-            )
+            if text is None:
+                mark = where_in(schema, unsound.loc) or where
+            else:
+                mark = _mark_in(text, unsound.loc, file)
             raise WorkerError(mark, f"output schema: {unsound}") from None
 
     def read(self, answer: str) -> Any:
-        """The value that the answer is, as JSON alone or in one code fence; Misfit when it is none or does not fit."""
+        """Return the value of an answer in JSON; raise Misfit if it does not match."""
         value = _value(answer)
         try:
             errors = list(islice(validator(self.json_schema).iter_errors(value), PROBLEMS + 1))
             problems = [_problem(error) for error in errors]
-        except Exception as error:  # third-party code: a schema can lead a validator in circles
+        except Exception as error:  # third-party code: a schema can send a validator into a loop
             raise Misfit(f"the answer cannot be checked ({type(error).__name__})") from error
         if problems:
             more = ["and more"] if len(problems) > PROBLEMS else []
@@ -78,15 +84,15 @@ class OutputSchema(Struct, frozen=True, eq=False):
         return value
 
     def convert(self, value: Any) -> Any:
-        """Return what a program gets for the JSON value of an answer."""
+        """Return the value for a program, made from the JSON value of an answer."""
         return value
 
     def instructions(self) -> str:
-        """The instructions for the model before it starts."""
+        """Return the instructions for the model before it starts."""
         return phrases.required_output(json.dumps(self.json_schema, ensure_ascii=False))
 
     def repair(self, misfit: Misfit) -> str:
-        """The message to the model when its answer does not fit."""
+        """Return the message to the model if its answer does not match."""
         return phrases.repair_output(misfit)
 
 
@@ -97,9 +103,7 @@ def _read(path: Path, where: Mark | None) -> str:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        hint = (
-            "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
-        )
+        hint = "name a file with a JSON Schema, or write the schema inline under 'output_schema'"
         raise WorkerError(where, f"output schema {path} cannot be read: {why}", hint=hint) from None
     return decode_utf8(raw, Mark(str(path)))
 
@@ -114,7 +118,7 @@ def _parse(text: str, file: str) -> Any:
 
 
 def _mark_in(text: str, loc: Loc, file: str) -> Mark:
-    """The place in a file of JSON: YAML's reader knows it, for most of what JSON can say."""
+    # YAML's reader knows the places of keys, and reads most of JSON
     try:
         return where_in(parse_document(text, file), loc) or Mark(file)
     except WorkerError:
@@ -122,9 +126,9 @@ def _mark_in(text: str, loc: Loc, file: str) -> Mark:
 
 
 def _check_schema(given: Any) -> JsonObject:
-    """A plain copy of a schema that can be used offline."""
+    """Return a plain copy of a schema that can be used offline; raise _Unsound for others."""
     if not isinstance(given, Mapping):
-        raise _Unsound("it must be a JSON object that holds a JSON Schema")
+        raise _Unsound("it must be a JSON object with a JSON Schema")
     try:
         schema: JsonObject = plain_json(given)
     except ValueError as error:
@@ -138,7 +142,7 @@ def _check_schema(given: Any) -> JsonObject:
 
 
 def unfenced(answer: str) -> str:
-    """The answer without the code fence around all of it."""
+    """Return the answer without a code fence around all of it."""
     fenced = _FENCED.fullmatch(answer.strip())
     return fenced[1].strip() if fenced else answer
 
@@ -150,11 +154,9 @@ def _value(answer: str) -> Any:
     except (ValueError, RecursionError) as error:
         if not text.strip():
             raise Misfit("the answer is empty, and has to be JSON") from None
-        around = (
-            "; leave out the text around the JSON"
-            if text == answer and re.search(r"[{\[]", text)
-            else ""
-        )
+        around = ""
+        if text == answer and re.search(r"[{\[]", text):
+            around = "; leave out the text around the JSON"
         raise Misfit(f"the answer is not JSON: {_why(error)}{around}") from None
     try:
         return plain_json(value)
@@ -173,6 +175,6 @@ def _why(error: Exception) -> str:
 
 
 def _problem(error: ValidationError) -> str:
-    """One sentence with its place."""
+    """Return one sentence with the place of the problem."""
     error = best_error(error)
     return f"{error.json_path}: {in_short(error.message)}"

@@ -1,4 +1,4 @@
-"""A Python type that the final answer has to fit, and the value of that type that an answer becomes."""
+"""A Python type for the final answer, and the conversion of an answer to it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from forge_cli.engine.turns.output import Misfit, OutputSchema
 
 
 class OutputType(OutputSchema, frozen=True, eq=False):
-    """The schema of a type: a pydantic model, a dataclass, a TypedDict, or anything else that pydantic can check."""
+    """The schema of a type that pydantic can check, such as a model, dataclass or TypedDict."""
 
     adapter: TypeAdapter[Any]
 
     @classmethod
     def of(cls, output_type: Any) -> OutputType:
-        """Return the schema of a type; raise UsageError for a type that no JSON can fit."""
+        """Return the schema of a type; raise UsageError for a type without one."""
         name = getattr(output_type, "__name__", None) or repr(output_type)
-        hint = "give a pydantic model, a dataclass, a TypedDict, or another type that pydantic can check"
+        kinds = "a pydantic model, a dataclass, a TypedDict"
+        hint = f"give {kinds}, or another type that pydantic can check"
         try:
             adapter = TypeAdapter(output_type)
             schema = OutputSchema.load(adapter.json_schema(), where=None, folder=Path())
@@ -40,20 +41,20 @@ class OutputType(OutputSchema, frozen=True, eq=False):
         return cls(schema.json_schema, adapter)
 
     def read(self, answer: str) -> Any:
-        """Return the JSON value of an answer; Misfit also for what only the type can check, such as its validators."""
+        """Return the JSON value of an answer; raise Misfit also for what only the type checks."""
         value = super().read(answer)
         try:
             self.convert(value)
         except ValidationError as error:
-            problems = [
-                _sentence(problem) for problem in error.errors(include_url=False)[:PROBLEMS]
-            ]
+            found = error.errors(include_url=False)[:PROBLEMS]
+            problems = [_sentence(problem) for problem in found]
             raise Misfit("; ".join(problems)) from error
         return value
 
     def convert(self, value: Any) -> Any:
-        """Return the value of the type that a JSON value stands for."""
-        # As JSON and not as Python data: a strict type takes a list for a tuple, or a text for a date, only from JSON.
+        """Return the value of the type for a JSON value."""
+        # As JSON, not as Python data: only from JSON, a strict type reads a list as a tuple, or a
+        # text as a date.
         return self.adapter.validate_json(json.dumps(value))
 
 

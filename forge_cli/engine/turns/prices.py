@@ -1,4 +1,4 @@
-"""The price of a model: as the user's config says, else as the table of genai-prices says, else it is unknown."""
+"""The price of a model: from the user's config, else from the table of genai-prices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THIS_MACHINE = re.compile(r"localhost|127\.[\d.]+|::1")
 
 
 class StatedPrice(Struct, frozen=True):
-    """Dollars per million tokens, as somebody wrote them down; a cache that is not priced costs what input costs."""
+    """Dollars per million tokens from a config; a cache without a price costs what input costs."""
 
     input: float
     output: float
@@ -48,9 +48,9 @@ class StatedPrice(Struct, frozen=True):
 
 
 class ListedPrice(Struct, frozen=True):
-    """The price in the table that comes with genai-prices; it is never fetched again.
+    """A price in the table of genai-prices, which is never downloaded.
 
-    Where the user gives the provider another ``address``, the price is that of the server there.
+    If the user set another ``address`` for the provider, the price is that of the server there.
     """
 
     provider: str
@@ -61,11 +61,11 @@ class ListedPrice(Struct, frozen=True):
         return float(self.calculate(usage).total_price)
 
     def known(self) -> bool:
-        """Whether the table has the model, and says what its tokens cost."""
+        """Return True if the table has a price for the model."""
         return self.rates() is not None
 
     def rates(self) -> tuple[float, float] | None:
-        """Dollars for a million tokens in and out, before any that only long requests pay."""
+        """Return dollars per million tokens in and out, without surcharges for long requests."""
         return _find_rates(self)
 
     def calculate(self, usage: Usage) -> PriceCalculation:
@@ -88,16 +88,16 @@ def _find_rates(listed: ListedPrice) -> tuple[float, float] | None:
         price = listed.calculate(Usage(1, 1)).model_price
     except (LookupError, ValueError):
         return None
-    rates: list[Any] = [
-        getattr(rate, "base", rate) for rate in (price.input_mtok, price.output_mtok)
-    ]
+    rates: list[Any] = []
+    for rate in (price.input_mtok, price.output_mtok):
+        rates.append(getattr(rate, "base", rate))
     return None if None in rates else (float(rates[0]), float(rates[1]))
 
 
 def price_of(
     model_name: str, options: ModelOptions, environ: Mapping[str, str] = os.environ
 ) -> StatedPrice | ListedPrice | None:
-    """The price of ``PROVIDER:MODEL``, or None where it is not known; the table takes a while to load."""
+    """Return the price of ``PROVIDER:MODEL``, or None; the table takes a while to load."""
     if stated := options.price:
         return StatedPrice(stated.input, stated.output, stated.cache_read, stated.cache_write)
     provider, _, model = model_name.partition(":")
@@ -111,7 +111,7 @@ def price_of(
 
 
 def _is_here(address: str) -> bool:
-    """Is it a server on this machine, which no table lists?"""
+    """Return True for a server on this machine, which no table lists."""
     try:
         return _THIS_MACHINE.fullmatch(urlsplit(address).hostname or "") is not None
     except ValueError:
@@ -119,13 +119,13 @@ def _is_here(address: str) -> bool:
 
 
 def require_price(model_name: str, price: Price | None, *limits: Limits) -> None:
-    """Refuse a limit of cost that could not be kept, because the price of the model is not known."""
+    """Raise WorkerError for a limit of cost if the price of the model is unknown."""
     capped = [each for each in limits if each.max_cost is not None]
     if capped and price is None:
-        where = next((mark for each in capped if (mark := each.where("max_cost"))), None)
+        marks = list(filter(None, (each.where("max_cost") for each in capped)))
+        example = f'models: {{"{model_name}": {{price: {{input: 1.0, output: 5.0}}}}}}'
         raise WorkerError(
-            where,
-            f"the price of {model_name} is unknown, so max_cost cannot be kept",
-            hint=f'leave max_cost out, or say in config.yaml what a million tokens cost: models: {{"{model_name}": '
-            "{price: {input: 1.0, output: 5.0}}}",
+            marks[0] if marks else None,
+            f"the price of {model_name} is unknown, so max_cost cannot be enforced",
+            hint=f"remove max_cost, or set the price of a million tokens in config.yaml: {example}",
         )

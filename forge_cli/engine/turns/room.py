@@ -1,4 +1,4 @@
-"""Room in the model's window: old results are taken out, and a summary stands for the beginning of a conversation."""
+"""Room in the model's window: old results are removed, and old messages are summarized."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from forge_cli.engine.turns.history import CROWDED, Ask, Context, size_of_result
 from forge_cli.engine.turns.summary import summary_message, transcript, verbatim_parts
 
 ROOMY = 0.6
-"""The share of a crowded window that may stay.
+"""The share of the window that is left in use.
 
-A removal costs the provider's cache of all that follows, so it is rare, and takes much at once.
+A removal makes the provider's cache useless from there on, so it is rare and removes a lot.
 """
 WHOLE_TURNS = 3
-"""How many of the last turns keep their results."""
-SMALL = 500
-"""Bytes of a result that is not worth taking out."""
-SUMMARY, WORTHWHILE = 0.1, 0.2
-"""Shares of the window: what a summary may fill, and what it has to replace at least."""
-_COMPACT = 100_000
-"""The window, where it is not known, that a summary on demand is made for."""
-_SHORTEST = 2
-"""Messages that are worth a summary at least."""
+"""The number of last turns that keep their results."""
+MIN_RESULT_SIZE = 500
+"""Bytes of a result; smaller ones are not worth removing."""
+SUMMARY = 0.1
+"""The share of the window that a summary may fill."""
+WORTHWHILE = 0.2
+"""The share of the window that a summary has to replace."""
+_UNKNOWN_WINDOW = 100_000
+"""The window that a summary on demand is made for, if the real one is unknown."""
+_MIN_MESSAGES = 2
+"""Messages that a summary on demand has to replace."""
 
 
 @dataclass(frozen=True, eq=False)
 class RoomMaker:
-    """Makes room in one context; results of ``lasting`` tools stay, and ``ask`` takes a turn with the model."""
+    """Room in one context; results of ``lasting`` tools stay, ``ask`` takes a turn."""
 
     context: Context
     lasting: Collection[str]
     ask: Ask
 
     async def reduce(self, limit: int) -> None:
-        """Old results go, if that is enough; else there is a summary, and at worst even new results go."""
+        """Remove old results, or summarize if that is not enough, or even remove new results."""
         context = self.context
         context.bus.emit(ContextUsage(context.used, context.window))
         old = self._old_results(ROOMY * limit, WHOLE_TURNS)
@@ -51,7 +53,7 @@ class RoomMaker:
         self._elide(self._old_results(CROWDED * limit, 0), limit)
 
     async def shrink(self) -> bool:
-        """After a request that was too long: take out what is old, with any window; False when nothing could go."""
+        """Remove old messages after a request that was too long; return False if none could go."""
         context = self.context
         before = context.used
         context.no_summary = False
@@ -59,10 +61,11 @@ class RoomMaker:
         return context.used < before
 
     async def compact(self) -> int | None:
-        """On demand, however much room there is: a summary for all but the last turn; returns for how many messages."""
+        """Summarize all but the last turn on demand; return the number of messages, or None."""
         history = self.context.history
-        cut, limit = turns_back(history, 1), self.context.window or _COMPACT
-        if cut < _SHORTEST:
+        cut = turns_back(history, 1)
+        limit = self.context.window or _UNKNOWN_WINDOW
+        if cut < _MIN_MESSAGES:
             return None
         kept = verbatim_parts(
             history[:cut], self.lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN)
@@ -73,16 +76,14 @@ class RoomMaker:
         return cut if done else None
 
     def _old_results(self, goal: float, whole_turns: int) -> list[CallResult]:
-        """The results to take out, from the oldest on, until no more than the goal is used."""
+        """Return the results to remove, the oldest first, until the goal is reached."""
         found: list[CallResult] = []
-        used, history = self.context.used, self.context.history
+        used = self.context.used
+        history = self.context.history
         for message in history[: turns_back(history, whole_turns)]:
             for result in message.results:
-                if (
-                    used > goal
-                    and size_of_result(result) > SMALL
-                    and result.tool not in self.lasting
-                ):
+                is_large = size_of_result(result) > MIN_RESULT_SIZE
+                if used > goal and is_large and result.tool not in self.lasting:
                     found.append(result)
                     used -= _freed(result)
         return found
@@ -90,27 +91,32 @@ class RoomMaker:
     def _elide(self, results: Sequence[CallResult], limit: int) -> None:
         if not results:
             return
-        self._tell(limit, f"old results are taken out, of {_sources(results)}")
-        context, ids = self.context, tuple(result.call_id for result in results)
-        context.counted = max(0, context.used - sum(map(_freed, results))), len(context.history)
+        self._tell(limit, f"old results are removed, of {_sources(results)}")
+        context = self.context
+        ids = tuple(result.call_id for result in results)
+        used = max(0, context.used - sum(map(_freed, results)))
+        context.counted = (used, len(context.history))
         context.bus.emit(ContextUsage(context.used, context.window, elided=ids))
         from forge_cli.record.state import without_results
 
         context.history.rewrite([without_results(message, set(ids)) for message in context.history])
 
     async def _summarise(self, limit: int) -> bool:
-        """Let the model say what the beginning of the conversation came to; False when it stays as it is."""
-        history, cut = self.context.history, self._cut(limit)
+        """Summarize the beginning of the conversation; return False if it stays as it is."""
+        history = self.context.history
+        cut = self._cut(limit)
         older = history[:cut]
         kept = verbatim_parts(older, self.lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
         replaced = sum(map(tokens_in, older)) - tokens_in(summary_message(older, kept, "", 0))
         if self.context.no_summary or replaced < WORTHWHILE * limit:
             return False
-        self._tell(limit, f"the first {cut} of {len(history)} messages become a summary")
+        self._tell(limit, f"the first {cut} of {len(history)} messages are replaced by a summary")
         return await self._replace_older(cut, kept, limit)
 
     async def _replace_older(self, cut: int, kept: Summary, limit: int) -> bool:
-        context, older, done = self.context, self.context.history[:cut], False
+        context = self.context
+        older = context.history[:cut]
+        done = False
 
         def keep(reply: Message, end: TurnEnd) -> None:
             nonlocal done
@@ -129,26 +135,27 @@ class RoomMaker:
             context.bus.emit(ContextUsage(context.used, context.window, summarised=cut))
         else:
             context.no_summary = True
-            context.bus.emit(
-                StatusEvent("warning", f"there is no summary, and nothing is lost: {problem}")
-            )
+            problem = f"no summary was made, and nothing is lost: {problem}"
+            context.bus.emit(StatusEvent("warning", problem))
         return done
 
     def _cut(self, limit: int) -> int:
-        """The end of the older part: before a turn of the model, and late enough that what stays leaves room."""
-        used, history = self.context.used, self.context.history
+        """Return the end of the part to summarize, so that the rest leaves enough room."""
+        used = self.context.used
+        history = self.context.history
         cuts = [turns_back(history, whole_turns) for whole_turns in range(WHOLE_TURNS, 0, -1)]
         goal = (ROOMY - SUMMARY) * limit
-        return next(
-            (cut for cut in cuts if used - sum(map(tokens_in, history[:cut])) <= goal), cuts[-1]
-        )
+        for cut in cuts:
+            if used - sum(map(tokens_in, history[:cut])) <= goal:
+                return cut
+        return cuts[-1]
 
     def _replace(self, older: Sequence[Message], summary: Message) -> None:
         context = self.context
         context.bus.emit(MessageEvent(summary, summary_of=len(older)))
         used = context.used - sum(map(tokens_in, older)) + tokens_in(summary)
         context.history.rewrite([summary, *context.history[len(older) :]])
-        context.counted = max(0, used), len(context.history)
+        context.counted = (max(0, used), len(context.history))
 
     def _tell(self, limit: int, what: str) -> None:
         full = f"the model's window is {self.context.used / limit:.0%} full"
@@ -156,7 +163,7 @@ class RoomMaker:
 
 
 def turns_back(messages: Sequence[Message], count: int) -> int:
-    """The beginning of the last so many turns of the model; for none of them that is after the last message."""
+    """Return where the last ``count`` turns of the model begin; 0 turns begin after the end."""
     if not count:
         return len(messages)
     starts = [index for index, message in enumerate(messages) if message.role == "assistant"]
@@ -168,6 +175,6 @@ def _freed(result: CallResult) -> int:
 
 
 def _sources(results: Sequence[CallResult]) -> str:
-    """How many results of which tools."""
+    """Return the tools of results with their counts."""
     counts = Counter(result.tool for result in results)
     return ", ".join(f"{tool} ({count})" if count > 1 else tool for tool, count in counts.items())

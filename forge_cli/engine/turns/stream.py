@@ -1,4 +1,4 @@
-"""One answer of the model as it comes: its text, without secrets for those who watch, and its calls."""
+"""One answer of the model as it arrives: its text, redacted for display, and its calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from forge_cli.sandbox.secrets import RedactedStream, Redactor
 
 
 class AnswerStream:
-    """Reads one answer; one that is interrupted leaves its text, and none of its calls."""
+    """A reader of one answer; an interrupted one keeps its text and loses its calls."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AnswerStream:
         known_ids: Collection[str],
         aloud: bool,
     ) -> None:
-        """``known_ids`` are those of earlier calls; only an answer ``aloud`` is shown to those who watch."""
+        """``known_ids`` are those of earlier calls; only an answer ``aloud`` is shown."""
         self._model = model
         self._toolbox = toolbox
         self._bus = bus
@@ -52,7 +52,7 @@ class AnswerStream:
         self._known_ids = known_ids
         self._aloud = aloud
         self._stream_id = new_id("stream")
-        # a record names its results by the ids of its calls
+        # a replayed record names its results by the IDs of its calls
         self._keeps_ids: bool = getattr(model, "keeps_ids", False)
         self._end: TurnEnd | None = None
         self._begin()
@@ -90,7 +90,7 @@ class AnswerStream:
         return not (scope.cancelled_caught or interrupt.interrupted)
 
     def close(self) -> tuple[Message, TurnEnd]:
-        """Return the message and its end; a ModelError if the end never came."""
+        """Return the message and its end; raise ModelError if the end never came."""
         if self._end is None:
             raise ModelError(f"{self._model.name} stopped in the middle of its answer")
         native = None if self._has_changed_calls else self._end.native
@@ -112,7 +112,7 @@ class AnswerStream:
                     self._end = delta
 
     async def _next(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
-        """Return the next delta; a provider is third-party code, so its errors become a sentence."""
+        """Return the next delta; errors of a provider, third-party code, become ModelErrors."""
         try:
             return await anext(deltas, None)
         except ForgeError:
@@ -123,13 +123,13 @@ class AnswerStream:
     def _add_text(self, piece: str) -> None:
         self.text += self._joiner.add(piece)
         if self._is_shown:
-            # What could be the beginning of a secret is held back until more has come.
+            # A possible beginning of a secret is held back until more has come.
             if part := self._shown.add(self.text[self._shown_until :]):
                 self._emit(part)
             self._shown_until = len(self.text)
 
     def _adopt(self, call: ToolCall) -> ToolCall:
-        """Return a call with an id that is legal and free, and with the name of its tool as the toolset spells it."""
+        """Return a call with a legal, unused ID and the exact name of its tool."""
         adopted = call
         is_taken = call.id in self._known_ids or call.id in [each.id for each in self._calls]
         if is_taken or not is_legal_id(call.id):

@@ -127,7 +127,7 @@ def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> 
     assert found["forge-tools-words2"]["error"] == both.format("forge-tools-words 1.2")
     assert found["forge-tools-taker"]["error"] == (
         "the model provider 'openai' of forge-tools-taker 1.2 is not used: forge has a model provider of that name"
-        " itself; the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has a toolset of that name itself"
+        " itself; the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has its own toolset 'shell'"
     )
     assert "error" not in found["forge-workers"]
 
@@ -181,7 +181,7 @@ def test_a_name_of_forge_is_a_row_of_tools_list(
         ("update_plan", None),
         (
             "plan",
-            "the toolset 'plan' of forge-tools-taker 1.2 is not used: forge has a toolset of that name itself",
+            "the toolset 'plan' of forge-tools-taker 1.2 is not used: forge has its own toolset 'plan'",
         ),
     ]
     assert "FORGE_LOAD_PLUGINS: no plugin is installed from 'nosuch'" in done.err
@@ -224,7 +224,7 @@ def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
         (
             "shell",
             "entry point",
-            "the toolset 'shell' of forge-tools-words 1.2 is not used: forge has a toolset of that name itself",
+            "the toolset 'shell' of forge-tools-words 1.2 is not used: forge has its own toolset 'shell'",
         ),
         (
             "words",
@@ -395,7 +395,7 @@ def test_what_is_not_installed(cli: Cli, installer: Does, project: Project) -> N
         ("./nosuch", "there is no file or folder ./nosuch"),
         (".", ". is not a project: it has no pyproject.toml"),
         ("./broken", "./broken/pyproject.toml cannot be read: "),
-        ("own", "there is a folder own here, too"),
+        ("own", "there is also a folder own here"),
         ("--index-url=x", "'--index-url=x' is not a package"),
     ]:
         done = cli("plugins", "install", "--", package)
@@ -423,10 +423,7 @@ def test_where_nothing_can_be_installed(
     for command in ("install", "uninstall"):
         done = cli("plugins", command, "forge-tools-words")
         assert (done.code, done.out) == (1, "")
-        assert (
-            "belongs to the operating system, and nothing is installed into it\n  install forge with"
-            in done.err
-        )
+        assert "belongs to the operating system\n  install forge with" in done.err
     assert not log.exists()
 
 
@@ -435,12 +432,12 @@ def test_where_nothing_can_be_installed(
     [
         (
             "uv-receipt.toml",
-            "note: uv tool made this environment, and undoes this when it rebuilds it: "
+            "note: uv tool manages this environment, and undoes this when it rebuilds it: "
             "uv tool install forge-workers --with forge-tools-words\n",
         ),
         (
             "pipx_metadata.json",
-            "note: pipx made this environment, and undoes this when it rebuilds it: "
+            "note: pipx manages this environment, and undoes this when it rebuilds it: "
             "pipx inject forge-workers forge-tools-words\n",
         ),
     ],

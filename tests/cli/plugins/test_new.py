@@ -118,9 +118,7 @@ def test_nothing_is_written_over(cli: Cli, project: Project) -> None:
     for name in "abc":
         done = cli("plugins", "new", name)
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith(
-            f"forge: forge-tools-{name} is there already, and is left as it is\n"
-        )
+        assert done.err.startswith(f"forge: forge-tools-{name} already exists\n")
     assert list((project.folder / "forge-tools-a").iterdir()) == []
     assert project.read("forge-tools-b") == "a file"
     assert not (project.folder / "nowhere").exists()

@@ -413,7 +413,7 @@ def test_what_comes_with_forge_keeps_its_name(
     assert "taker_plugin" not in sys.modules
     clash = host.clash(host.named(entry, "forge-tools-taker"))
     name = entry.rpartition(".")[2]
-    sentence = f"the {kind} '{name}' of forge-tools-taker 1.0 is not used: forge has a {kind} of that name itself"
+    sentence = f"the {kind} '{name}' of forge-tools-taker 1.0 is not used: forge has its own {kind} '{name}'"
     assert clash == sentence
     assert host.clash(host.named(entry, "forge-workers")) is None
 
@@ -425,7 +425,7 @@ def test_a_worker_that_uses_the_built_in_is_warned(install: Install, project: Pr
     assert seen.statuses == ["success"]
     warnings = [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
     assert [text for text in warnings if "forge-tools-taker" in text] == [
-        "the toolset 'plan' of forge-tools-taker 1.0 is not used: forge has a toolset of that name itself"
+        "the toolset 'plan' of forge-tools-taker 1.0 is not used: forge has its own toolset 'plan'"
     ]
     project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
     assert not [

@@ -10,7 +10,7 @@ from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Effect, Tool,
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import Event, StatusEvent, ToolResult
 from forge_cli.core.interrupt import Parked
-from forge_cli.engine.turns.calls import SIDE_BY_SIDE, Turn
+from forge_cli.engine.turns.calls import MAX_PARALLEL, Turn
 from forge_cli.events import ToolCall
 from tests.engine.conftest import Gate, OpenGate
 
@@ -73,7 +73,7 @@ class Meeting:
 
 
 async def test_eight_calls_run_at_once_and_never_nine(gate: OpenGate) -> None:
-    meeting = Meeting(SIDE_BY_SIDE)
+    meeting = Meeting(MAX_PARALLEL)
     turn = await take(gate(reading(meeting)), numbered(32))
     assert (meeting.most, meeting.arrived) == (8, 32)
     assert [outcome.text() for outcome in turn.outcomes] == [str(n) for n in range(32)]
@@ -164,7 +164,7 @@ async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(
     opened.bus.subscribe(full)
     with pytest.raises(ForgeError, match="the disk is full"):
         await take(opened, numbered(50))
-    assert len(executed) <= SIDE_BY_SIDE
+    assert len(executed) <= MAX_PARALLEL
 
 
 @pytest.mark.parametrize("when", [0, 3, 11, 19])

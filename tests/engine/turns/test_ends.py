@@ -129,11 +129,11 @@ def sayer() -> Listener:
     [
         (
             Limits(max_tokens=149),
-            "the limit of 149 tokens was passed by the last turn (150); its answer is kept",
+            "the last turn exceeded the limit of 149 tokens (150); its answer is kept",
         ),
         (
             Limits(max_cost=0.2),
-            "the limit of $0.20 was passed by the last turn ($0.203); its answer is kept",
+            "the last turn exceeded the limit of $0.20 ($0.203); its answer is kept",
         ),
     ],
     ids=["tokens", "cost"],
@@ -167,7 +167,7 @@ def test_a_limit_of_cost_needs_a_price(worker: Project) -> None:
     worker.write("s.yaml", "turns: [{text: hi}]\n")
     done = worker.forge("run", "worker.yaml", "go", "-m", "script:s.yaml", "--max-cost", "1")
     assert done.returncode == 3
-    assert "the price of script:s.yaml is unknown, so max_cost cannot be kept" in done.stderr
+    assert "the price of script:s.yaml is unknown, so max_cost cannot be enforced" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -217,7 +217,7 @@ def test_the_flag_brings_a_schema_of_its_own(worker: Project) -> None:
     done = worker.forge(*words, "--output-format", "json")
     assert done.returncode == 6
     assert json.loads(done.stdout)["status"] == "invalid_output"
-    assert "does not fit its schema" in done.stderr
+    assert "does not match its schema" in done.stderr
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"type": "nothing"}'])

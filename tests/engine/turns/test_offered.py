@@ -15,7 +15,7 @@ import pytest
 from forge_cli import ApprovalDecision, Tool, Toolset, Worker, WorkerRuntime
 from forge_cli.core.events import StatusEvent, TurnStart
 from forge_cli.engine.gate.offer import FIND_TOOLS
-from forge_cli.engine.turns.find_tools import MOST_FOUND
+from forge_cli.engine.turns.find_tools import MAX_FOUND
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_named_and_loaded_at_the_end(many: Project) -> None
     assert starts[1].system == starts[0].system  # told again with the tools, and the same
     told = [event.message for event in seen.of(StatusEvent) if event.level == "info"]
     assert any(
-        f"{len(TOOLS)} of them are named only, and loaded by {FIND_TOOLS}" in sentence
+        f"{len(TOOLS)} of them are deferred, and loaded by {FIND_TOOLS}" in sentence
         for sentence in told
     )
 
@@ -116,7 +116,7 @@ def test_it_stands_behind_the_gate_like_any_other(many: Project) -> None:
 def test_the_best_come_first(many: Project, query: str, names: list[str]) -> None:
     seen = many.run(calls(call(FIND_TOOLS, query=query)), "done")
     assert found(seen)[: len(names)] == names
-    assert len(found(seen)) <= MOST_FOUND
+    assert len(found(seen)) <= MAX_FOUND
 
 
 def test_nothing_found_is_an_error_that_says_so(many: Project) -> None:
@@ -227,7 +227,7 @@ def test_the_name_is_taken(project: Project) -> None:
         )
         done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml")
         assert done.returncode == exit_code
-    assert "'find_tools' of custom has the name of forge's own tool" in done.stderr
+    assert "custom has a tool 'find_tools', which is the name of forge's own tool" in done.stderr
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 from forge_cli import Approval, Effect, Tool, ToolContext
 from forge_cli.core.errors import ExitCode, ToolError
 from forge_cli.core.phrases import SKIPPED_AFTER_FAILURE
-from forge_cli.engine.turns.calls import MOST_CALLS, Turn
+from forge_cli.engine.turns.calls import MAX_CALLS, Turn
 from forge_cli.events import ApprovalMode, ToolCall
 from forge_cli.testing import Project, call, calls
 from tests.engine.conftest import OpenGate
@@ -191,5 +191,5 @@ async def test_calls_beyond_the_most_are_no_failure(gate: OpenGate) -> None:
         needs_approval=Approval.PRE_APPROVED,
     )
     turn = Turn(gate(tool).guard, stop_on_refusal=False, stop_on_failure=True)
-    await turn.take([ToolCall(f"c{n}", "read", {"n": n}) for n in range(MOST_CALLS + 1)])
+    await turn.take([ToolCall(f"c{n}", "read", {"n": n}) for n in range(MAX_CALLS + 1)])
     assert (turn.outcomes[-1].status, turn.failed) == ("error", None)

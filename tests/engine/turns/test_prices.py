@@ -96,8 +96,8 @@ def refusal(*limits: Limits, price: Price | None = None) -> WorkerError:
 def test_an_unknown_price_refuses_a_limit_of_cost_with_the_remedy() -> None:
     error = refusal(Limits(), Limits(max_cost=1))
     assert (error.exit_code, error.where) == (ExitCode.INVALID, None)
-    assert error.message == "the price of openai:tiny is unknown, so max_cost cannot be kept"
-    remedy = (error.hint or "").partition("tokens cost: ")[2]
+    assert error.message == "the price of openai:tiny is unknown, so max_cost cannot be enforced"
+    remedy = (error.hint or "").partition("config.yaml: ")[2]
     told = parse_config(Settings, parse_document(remedy, "config.yaml"))
     require_price(
         "openai:tiny", price_of("openai:tiny", told.models["openai:tiny"], {}), Limits(max_cost=1)

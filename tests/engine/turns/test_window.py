@@ -241,7 +241,7 @@ def test_old_results_go_first_and_the_last_turns_stay_whole(worker: Project) -> 
     ]
     said = [event.message for event in seen.of(StatusEvent)]
     assert said == [
-        f"the model's window is {said[0].split()[4]} full: old results are taken out, of read ({len(made.elided)})"
+        f"the model's window is {said[0].split()[4]} full: old results are removed, of read ({len(made.elided)})"
     ]
 
 
@@ -338,7 +338,7 @@ def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
     told = [event.message for event in seen.of(StatusEvent)]
     assert told == [
         f"the model's window is {told[0].split()[4]} full: the first {made.summarised} of "
-        f"{made.summarised + len(recorded_after(seen, made))} messages become a summary"
+        f"{made.summarised + len(recorded_after(seen, made))} messages are replaced by a summary"
     ]
 
 
@@ -497,7 +497,7 @@ def test_a_summary_that_fails_loses_nothing(worker: Project, failure: str | Exce
     assert [event for event in seen.of(ContextUsage) if event.summarised] == []
     warnings = [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
     assert warnings == [
-        f"there is no summary, and nothing is lost: {getattr(failure, 'message', 'the model gave none')}"
+        f"no summary was made, and nothing is lost: {getattr(failure, 'message', 'the model gave none')}"
     ]
     assert list(read_past(recorded(seen)).messages[:-1]) == model.asked[-1].messages
 
