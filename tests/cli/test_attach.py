@@ -138,7 +138,7 @@ def test_an_image_a_text_and_what_the_model_cannot_see(
     files = attached("image.png", "note.txt", "paper.pdf")
     done = cli("run", "worker.yaml", "look", "-m", "openai:tiny", *files)
     assert (done.code, done.out) == (0, "Seen.\n")
-    told = "warning: openai:tiny cannot be shown paper.pdf (application/pdf); it is only told that the file is there\n"
+    told = "warning: openai:tiny cannot be shown paper.pdf (application/pdf); it only learns that the file exists\n"
     assert done.err.count(told) == 1
     said, image, text, paper = server.requests[0].messages[-1]["content"]
     assert said == {"type": "text", "text": "look"}

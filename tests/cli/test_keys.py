@@ -55,9 +55,9 @@ def test_a_key_comes_from_standard_input_and_is_not_printed(project: Project) ->
     [
         ("", "no key was given"),
         (" \n", "no key was given"),
-        ("two words", "this holds characters that no key has"),
-        ("schlüssel-0123", "this holds characters that no key has"),
-        ("x" * 20_000, "this holds characters that no key has"),
+        ("two words", "this contains characters that are invalid in a key"),
+        ("schlüssel-0123", "this contains characters that are invalid in a key"),
+        ("x" * 20_000, "this contains characters that are invalid in a key"),
     ],
 )
 def test_what_cannot_be_a_key_is_refused_and_not_shown(

@@ -299,7 +299,7 @@ def test_worker_and_folder_may_have_moved(
     adder.folder.mkdir()
     done = cli("replay", str(moved / "record.jsonl"))
     assert done.code == 3
-    assert "the worker 'adder' of this session is no longer there" in done.err
+    assert "the worker 'adder' of this session no longer exists" in done.err
     assert "--worker WORKER" in done.err
     for flags in ([], ["-C", str(moved)]):
         assert cli("replay", str(moved / "record.jsonl"), "--worker", str(moved), *flags).code == 0

@@ -344,7 +344,7 @@ def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> No
         0,
         "risk was not called; denied: forge could not ask (not interactive)\n",
     )
-    assert "forge: without a session nothing can be parked: calls that ask are denied\n" in done.err
+    assert "forge: nothing can be parked without a session: calls that ask are denied\n" in done.err
 
 
 def test_a_session_is_not_resumed_without_its_log_unless_that_is_said_aloud(keeper, cli) -> None:
@@ -628,7 +628,7 @@ def test_a_task_that_was_not_begun_because_of_an_open_call_is_told_so(
         "run", "worker.yaml", "And more.", "-c", "--on-ask", on_ask, "--output-format", "json"
     )
     assert done.code == code
-    lost = "\n  the new task was not begun: give it again when the session is resumed"
+    lost = "\n  the new task was not begun; give it again when you resume the session"
     assert done.err.rstrip("\n").endswith(lost)
     assert json.loads(done.out)["error"].endswith(lost)
     assert (

@@ -1,4 +1,4 @@
-"""The events around a session: its start and what came up before it, and the ends of all that is open when it ends."""
+"""Events around a session: its start, earlier notices, and the ends of everything still open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from forge_cli.schema.tool import Tool, manual_tools
 
 
 class Announcer:
-    """Emits events about what is found while a worker opens; at the root none before the session has started."""
+    """An emitter of notices; at the root, they wait until the session has started."""
 
     def __init__(self, bus: EventBus, *, is_root: bool) -> None:
         self._bus = bus
@@ -48,7 +48,7 @@ class Announcer:
         tools: Iterable[Tool],
         prompts: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
-        """Say that the session has started, what waited for that, and what people can call and send."""
+        """Emit the start of the session, earlier notices, and what people can call and send."""
         held = self._held or ()
         self._held = None
         self._bus.emit(start)
@@ -57,14 +57,15 @@ class Announcer:
         self.offer(tools, prompts)
 
     def offer(self, tools: Iterable[Tool], prompts: tuple[Mapping[str, Any], ...] = ()) -> None:
-        """Say what people may call and send, if that is not what was said before."""
-        offered = tuple(_menu_entry(tool) for tool in manual_tools(list(tools))), prompts
+        """Emit what people can call and send, if that has changed."""
+        entries = tuple(_menu_entry(tool) for tool in manual_tools(list(tools)))
+        offered = (entries, prompts)
         if offered != self._offered:
             self._offered = offered
             self._bus.emit(ManualToolsAvailable(offered[0], prompts or None))
 
     def stop(self) -> None:
-        """After the end of the session nothing more is told."""
+        """Emit nothing more, because the session has ended."""
         self._held = []
 
 
@@ -86,7 +87,7 @@ Key = tuple[str | None, str]
 
 
 class OpenCalls:
-    """Hears every event before the record does, and knows what has started and not ended."""
+    """A subscriber that knows what has started and not ended, and passes events to the log."""
 
     def __init__(self, record: Recorder | None = None) -> None:
         self._record = record
@@ -115,31 +116,31 @@ class OpenCalls:
 
     @property
     def count(self) -> int:
-        """How many calls are open, without those that tools made."""
-        events = list(self._open.values())
-        return sum(
-            isinstance(event, ToolStarted) and event.parent_call_id is None for event in events
-        )
+        """The number of open calls, without those that tools made."""
+        found = 0
+        for event in list(self._open.values()):
+            if isinstance(event, ToolStarted) and event.parent_call_id is None:
+                found += 1
+        return found
 
     def ends(self, late: str | None = None) -> Iterator[Event]:
-        """How everything that is open ends, the innermost first; calls of the tool ``late`` were out of time."""
+        """Yield the ends of everything open, the innermost first; tool ``late`` timed out."""
         for event in sorted(self._open.values(), key=_inside_out):
             if isinstance(event, WorkerUpdate):
                 yield replace(event, status="interrupted")
             else:
-                status: OutcomeStatus = "timeout" if event.tool_name == late else "interrupted"
-                sentence = (
-                    f"{late} did not end, and was abandoned"
-                    if status == "timeout"
-                    else INTERRUPTED_CALL
-                )
+                status: OutcomeStatus = "interrupted"
+                sentence = INTERRUPTED_CALL
+                if event.tool_name == late:
+                    status = "timeout"
+                    sentence = f"{late} did not end, and was abandoned"
                 result = ToolResult(
                     event.tool_call_id, event.tool_name, status, Text(sentence), 0, sentence
                 )
                 yield replace(result, parent_call_id=event.parent_call_id, origin=event.origin)
 
     def close(self, end: SessionEnd, late: str | None) -> None:
-        """Record how everything ends, past the bus, whose subscribers may be what holds the session."""
+        """Write all ends to the log directly, because a subscriber of the bus may be blocked."""
         ends = list(self.ends(late))
         self._over = True
         if self._record:
@@ -147,10 +148,7 @@ class OpenCalls:
 
 
 def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool, bool]:
-    """Inner calls end before the others, those of a child worker before it does, and it before what started it."""
+    # calls inside of others first, then those of a child worker, then the child, then its parent
     is_inner = isinstance(event, ToolStarted) and event.parent_call_id is not None
-    return (
-        -(event.origin.depth if event.origin else 0),
-        isinstance(event, WorkerUpdate),
-        not is_inner,
-    )
+    depth = event.origin.depth if event.origin else 0
+    return (-depth, isinstance(event, WorkerUpdate), not is_inner)

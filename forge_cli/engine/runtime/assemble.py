@@ -1,4 +1,4 @@
-"""The composition root: from a worker file to an open sandbox, open toolsets and the tools they offer."""
+"""The assembly of a worker: from its file to an open sandbox, open toolsets and their tools."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
 def _open_own(
     prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool
 ) -> tuple[Zone, ...]:
-    """The zones of the worker itself; none where no default one can be, if others are ``enough`` or none is needed."""
+    """Return the worker's own zones; none if no default zone is possible and none is needed."""
     config = prepared.sandbox
     file = str(prepared.worker.path)
     home = user_home()
@@ -83,7 +83,7 @@ def _open_own(
 
 
 def _why_no_default(prepared: PreparedWorker, workspace: Path) -> str | None:
-    """Why the working directory is not a zone of a worker that declares none, for tools that want a file there."""
+    """Return why the working directory is not the default zone, for errors of file tools."""
     if opened_sandbox(prepared.worker.sandbox) is not None:
         return None
     if prepared.sandbox and prepared.sandbox.zones is not None:
@@ -96,7 +96,7 @@ def _why_no_default(prepared: PreparedWorker, workspace: Path) -> str | None:
 
 
 def opened_sandbox(given: object) -> Sandbox | None:
-    """Return what a program gave a worker as its sandbox, if that is an open one."""
+    """Return the sandbox that a program gave a worker, if it is an open one."""
     if given is None:
         return None
     from forge_cli.sandbox.files.sandbox import Sandbox
@@ -111,7 +111,7 @@ def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
 
 
 class Assembler:
-    """Opens the sandbox and every toolset that a worker names, and nothing else; ``stack`` closes them."""
+    """An assembler of one worker, which opens its sandbox and toolsets; ``stack`` closes them."""
 
     def __init__(
         self,
@@ -129,11 +129,13 @@ class Assembler:
         delegate: Delegate | None = None,
         before_result: Callable[[Any], Awaitable[None]] | None = None,
     ) -> None:
-        """``parent`` is the parent worker: it caps the zones, and what it blocks is blocked.
+        """Take everything that the assembly of a worker depends on.
 
-        Without ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look,
-        too. Without ``confines`` calls are judged as if nothing confined commands, because another program runs them.
-        ``reopened`` are the calls that a resumed session knows; ``delegate`` and ``before_result`` are for the gate.
+        ``parent`` is the parent worker, which caps the zones and the permissions. Without
+        ``make_zones``, calls can only be judged, and nothing changes on disk. With a ``spare``
+        folder for missing zones, reading tools can also run. Without ``confines``, another
+        program runs the commands, and nothing confines them. ``reopened`` are the calls of a
+        resumed session. ``delegate`` and ``before_result`` are for the gate.
         """
         self.folder = folder
         self.wiring = wiring
@@ -265,12 +267,11 @@ class Assembler:
             await self._processes.aclose()
 
     def _open_zones(self) -> tuple[tuple[Zone, ...], Isolation, Callable[[], Sandbox]]:
-        """Return the zones of the worker, its isolation, and a function that opens the sandbox around the zones.
+        """Return the zones of the worker, its isolation, and a function that opens the sandbox.
 
-        The zones are those that it declares, or the default one, and those that its toolsets bring.
-
-        The worker's own files are protected in it. Without zones of its own a child has those of its parent, and its
-        own are no wider. Empty folders in ``spare`` stand for those that are missing and are not made.
+        The zones are those that the worker declares, or the default one, and those of its
+        toolsets. A child without zones has those of its parent, and its own are capped. Empty
+        folders in ``spare`` replace missing zones.
         """
         folder = self.folder
         prepared = self.prepared
@@ -288,12 +289,11 @@ class Assembler:
 
             protected = (*protected, *outer.protected)
             isolation = cap_isolation(isolation, outer.isolation)
-        isolation = (
-            isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
-        )
+        if not self.confines:
+            isolation = Isolation(IsolationLevel.OFF, where=isolation.where)
         open_changes = outer.open_changes if outer else self._keep_changes()
 
-        # A worker that never touches a path does not pay for the sandbox: the first one who wants it opens it.
+        # Opened by the first tool that needs it: a worker without paths does not pay for it.
         @cache
         def open_sandbox() -> Sandbox:
             from forge_cli.sandbox.files.consent import OwnFiles
@@ -326,7 +326,7 @@ class Assembler:
         return zones, isolation, open_sandbox
 
     def _find_loaded(self, zones: Sequence[Zone], outer: Sandbox | None) -> LoadedFinder:
-        """The finder of what may be written only after asking, although it is not the worker's own."""
+        """Return the finder of files that forge or other programs load, which ask for changes."""
         from forge_cli.engine.runtime.loaded import LoadedFinder
 
         return LoadedFinder(
@@ -349,9 +349,8 @@ class Assembler:
         if given_open is not None:
             zones = given_open.zones
         elif outer is not None and (config is None or config.zones is None):
-            zones = tuple(
-                zone for zone in outer.zones if zone.name not in {each.name for each in brought}
-            )
+            names = {each.name for each in brought}
+            zones = tuple(zone for zone in outer.zones if zone.name not in names)
         else:
             zones = _open_own(
                 prepared,
@@ -376,9 +375,10 @@ class Assembler:
             zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)
         ]
         for zone in brought:
-            if other := next((other for other in zones if other.name == zone.name), None):
-                problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
-                raise WorkerError(other.where, problem, hint="give yours another name")
+            other = next((other for other in zones if other.name == zone.name), None)
+            if other:
+                problem = f"zone '{zone.name}': a toolset of this worker has a zone of that name"
+                raise WorkerError(other.where, problem, hint="rename your zone")
         if brought:
             from forge_cli.engine.runtime.other_zones import open_brought
             from forge_cli.sandbox.zones.declared import require_distinct
@@ -393,12 +393,12 @@ class Assembler:
             from forge_cli.engine.runtime.other_zones import use_spare_folder
 
             zones = tuple(use_spare_folder(zone, spare) for zone in zones)
-        return (
-            tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if self._only_reads else zones
-        )
+        if self._only_reads:
+            zones = tuple(replace(zone, mode=ZoneMode.RO) for zone in zones)
+        return zones
 
     def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
-        """Return what keeps the files that are changed; a child worker's are kept by that of its parent."""
+        """Return the function that opens the store of changed files, or None at a child."""
         open_changes = self.wiring.session.open_changes if self.wiring.session else None
         if open_changes is None:
             return None
@@ -427,7 +427,7 @@ class Assembler:
         await toolbox.refresh()
 
     def _judged_worker(self, zones: tuple[Zone, ...], isolation: Isolation) -> JudgedWorker:
-        """The worker as the gate knows it; rules are not written to the file of a child, whose parent caps it."""
+        # rules of a child are not written to its file, because its parent caps it anyway
         files = self.prepared.policy_files
         return JudgedWorker(
             self.worker.name,
@@ -473,7 +473,7 @@ class Assembler:
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:
-    """A folder for what must not change anything, gone with ``stack``."""
+    """Return a folder for changes that must not last, which is removed with ``stack``."""
     return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 

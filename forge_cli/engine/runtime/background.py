@@ -1,4 +1,4 @@
-"""Work beside the caller: calls that a person makes by hand, and a task whose events are read as they come."""
+"""Work beside the caller: calls that a person makes by hand, and tasks whose events are read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from forge_cli.record.places import SessionLost
 
 
 class CallsByHand:
-    """The calls that a person makes while a runtime is open, which cancels them when it is closed."""
+    """The calls that a person makes while a runtime is open; closing cancels them."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._calls = set[asyncio.Task[object]]()
         self._commands = set[asyncio.Task[object]]()
-        """The command lines among them, which the model gets to read."""
+        """The command lines among the calls, which the model gets to read."""
 
     def start(self, call: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = asyncio.ensure_future(call)
@@ -35,7 +35,7 @@ class CallsByHand:
         return task
 
     def start_command(self, call: ToolCall, loop: Callable[[], Loop]) -> None:
-        """Run a command line that the person typed; ``loop`` tells the model of it with the next message."""
+        """Run a command line of the person, which ``loop`` reports to the model later."""
 
         async def run() -> None:
             outcome = await loop().guard.call(call, Caller.PERSON, own_command=True)
@@ -52,17 +52,17 @@ class CallsByHand:
                 self._bus.emit(StatusEvent("error", error_text(error)))
 
     async def wait(self) -> None:
-        """Wait until all have ended."""
+        """Wait until all calls have ended."""
         if self._calls:
             await asyncio.wait(self._calls)
 
     async def wait_for_commands(self) -> None:
-        """Wait until those have ended that the next message tells of."""
+        """Wait until the command lines have ended, because the next message reports them."""
         if self._commands:
             await asyncio.wait(self._commands)
 
     async def aclose(self) -> None:
-        """Cancel what has not ended."""
+        """Cancel the calls that have not ended."""
         for task in self._calls:
             task.cancel()
         with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
@@ -70,7 +70,7 @@ class CallsByHand:
 
 
 class EventStream:
-    """Starts the work with the first event that is asked for; ``aclose``, or closing the runtime, ends it."""
+    """The events of work that starts with the first one that is read; closing interrupts it."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EventStream:
         event = await self._events.get()
         if event is not None:
             return event
-        self._events.put_nowait(None)
+        self._events.put_nowait(None)  # for readers that ask once more after the end
         await self._task
         raise StopAsyncIteration
 
@@ -109,12 +109,13 @@ class EventStream:
         return task
 
     async def aclose(self) -> None:
-        """End the work, if it is still running, as an interrupt does."""
+        """Interrupt the work if it is still running."""
         task = self._task
         if task is None or task.done():
             return
         self._interrupt("its events are no longer read")
         with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
+            # the grace period is for tools that are being stopped; then the work is cancelled
             await asyncio.wait([task])
         task.cancel()
         with anyio.CancelScope(shield=True):

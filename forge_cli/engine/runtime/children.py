@@ -1,4 +1,4 @@
-"""Child workers: each takes one task, ends in its own good order, and its answer is the result of a call."""
+"""Child workers, each of which does one task and returns its answer as the result of a call."""
 
 from __future__ import annotations
 
@@ -34,60 +34,53 @@ T = TypeVar("T")
 
 
 def check_child(parent: OpenWorker, worker: Worker) -> None:
-    """Refuse a child that is at work already, one too deep, and one that the parent may have written."""
+    """Raise ToolError for a child that already runs, is too deep, or is writable by its parent."""
     names = " > ".join((*parent.path, worker.name))
     if any(worker.path.resolve() == other.path.resolve() for other in parent.workers):
-        raise ToolError(f"'{worker.name}' is at work already and cannot be called again: {names}")
+        raise ToolError(f"'{worker.name}' is already running and cannot call itself: {names}")
     if len(parent.workers) > MAX_DEPTH:
-        deep = f"would be {len(parent.workers)} workers deep, and {MAX_DEPTH} is the most"
+        deep = f"would be {len(parent.workers)} workers deep, but the maximum is {MAX_DEPTH}"
         raise ToolError(f"'{worker.name}' {deep}: {names}")
     from forge_cli.sandbox.files.caps import can_write_silently
 
     if can_write_silently(parent.assembly.guard.judge.sandbox, worker.path):
         raise ToolError(
-            f"'{worker.name}' is not called: '{parent.worker.name}' can change {worker.path} without asking, "
-            "and so what it may do; keep worker files out of zones that pre-approve writing"
+            f"'{worker.name}' is not called: '{parent.worker.name}' can change {worker.path} "
+            "without asking, and with it the permissions; keep worker files out of zones that "
+            "pre-approve writing"
         )
 
 
 def child_bus(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str) -> EventBus:
-    """The bus on which a child worker speaks; ``path`` leads to its parent."""
+    """Return the bus of a child worker; ``path`` leads to its parent."""
     return bus.child(Origin(worker, len(path), delegation, (*path, worker)))
 
 
 def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) -> None:
-    """Write down the end of child workers that a session was cut off with, and of their calls."""
+    """Emit the ends of child workers, and their calls, that a session was cut off with."""
     for child in lost:
         own = child_bus(bus, path, child.worker, child.delegation)
         close_lost(child.past.lost, own, (*path, child.worker))
         for call in child.past.cut_off:
             text = cut_off_text(call, child.past.in_flight)
-            own.emit(
-                ToolResult(
-                    call.id,
-                    call.name,
-                    "interrupted",
-                    Text(text),
-                    0,
-                    text,
-                    parent_call_id=call.parent,
-                )
-            )
+            result = ToolResult(call.id, call.name, "interrupted", Text(text), 0, text)
+            own.emit(replace(result, parent_call_id=call.parent))
         own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 
 async def run_to_end(
     work: Callable[[], Awaitable[T]], signal: InterruptSignal, has_started: Callable[[], bool]
 ) -> T:
-    """Do work that ends by its own means: who cancels it sets its signal, and waits for the end.
+    """Await work that is never cancelled once it has started.
 
-    What has not started yet does not look at its signal, and is cancelled.
+    A cancellation sets the signal of the work instead, and waits for its own end. Work that has
+    not started yet does not read its signal, and is cancelled.
     """
 
     async def contain() -> None:
         try:
             done.append(await work())
-        except Exception as failure:  # raised below, where somebody waits for it
+        except Exception as failure:  # raised below, to the caller
             failures.append(failure)
 
     done = list[T]()
@@ -119,18 +112,19 @@ class Children:
         past: Past | None,
         results: list[WorkerResult],
     ) -> None:
-        """``run`` gives a task to a WorkerRuntime with these options, and calls back when that has started.
+        """Take a function that runs a task, and a list for the results of the children.
 
-        ``results`` gets the results of the children.
+        ``run`` creates a WorkerRuntime with its options, and calls back when that has started.
         """
         self._results = results
         self._run = run
-        self._open = (
-            {call: list(children) for call, children in past.children.items()} if past else {}
-        )
+        self._open: dict[str, list[PastChild]] = {}
+        if past:
+            for call_id, children in past.children.items():
+                self._open[call_id] = list(children)
 
     async def delegate(self, parent: OpenWorker, call: ToolCall, task: Delegation) -> str:
-        """Let a child of an open worker do a task that a call gave; its answer, or a ToolError with how it ended."""
+        """Run the task of a call in a child; return the answer, or raise ToolError."""
         wiring = parent.wiring
         said = child_task(task.input, task.instructions)
         try:
@@ -147,7 +141,7 @@ class Children:
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
-            """How the task ended; a worker that cannot even start has failed."""
+            # a worker that cannot even start has failed
             replay = wiring.replay.child(call, worker.name) if wiring.replay else None
             try:
                 result = await self._run(
@@ -165,9 +159,8 @@ class Children:
                     wiring=dataclasses.replace(wiring, sinks=(), parent=parent, replay=replay),
                 )
             except ForgeError as error:
-                result = WorkerResult.not_begun(
-                    error, session_id=wiring.session_id, worker=worker.name
-                )
+                name = worker.name
+                result = WorkerResult.not_begun(error, session_id=wiring.session_id, worker=name)
             except asyncio.CancelledError:
                 bus.emit(replace(update, status="interrupted"))
                 raise
@@ -187,28 +180,25 @@ class Children:
             return answer_or_raise(await run_to_end(work, signal, started.is_set))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
-        """The child that was given this very task by this exact call, before the session was left."""
+        """Return the unfinished child that this very call gave this very task, or None."""
         for child in self._open.get(call.id, ()):
-            if (child.worker, child.task) == (worker, task) and (
-                child.answer is not None or child.past.calls
-            ):
+            is_same = (child.worker, child.task) == (worker, task)
+            if is_same and (child.answer is not None or child.past.calls):
                 self._open[call.id].remove(child)
                 return child
         return None
 
 
 def answer_or_raise(result: WorkerResult) -> str:
-    """The result for the parent; what stops the parent as well is raised."""
+    """Return the answer for the parent; raise what stops the parent as well."""
     match result.status:
         case "completed":
             return result.response
         case "parked":
             raise Parked(f"{result.worker}: {result.error}")
         case "denied":
-            raise Refusal(
-                "denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BY_CHILD
-            )
+            problem = f"the worker '{result.worker}' was stopped: {result.error}"
+            raise Refusal("denied", problem, by=BY_CHILD)
         case status:
-            raise ToolError(
-                f"the worker '{result.worker}' ended with {status}: {result.error or result.response}"
-            )
+            why = result.error or result.response
+            raise ToolError(f"the worker '{result.worker}' ended with {status}: {why}")

@@ -1,4 +1,4 @@
-"""The choices of a field in a form, with the titles that people read, and what a line that was typed picks."""
+"""Choices of a form's field, with their titles, and how a typed line selects one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.schema.json.fields import alternatives, as_mapping, choices
 from forge_cli.schema.json.problems import shown
 
-TITLE = 80
+MAX_TITLE = 80
 """Characters of the title of one choice."""
 
 
 class Choice(Struct, frozen=True):
-    """A value that can be picked, and its title where it has one."""
+    """A value that can be selected, with its title if it has one."""
 
     value: Any
     title: str = ""
@@ -28,7 +28,7 @@ class Choice(Struct, frozen=True):
         return shown(self.value).strip("'")
 
     def describe(self) -> str:
-        """``hero-1: Superman``"""
+        """Return the name with the title, as ``hero-1: Superman``."""
         return f"{self.name}: {self.title}" if self.title and self.title != self.name else self.name
 
     def is_meant(self, line: str) -> bool:
@@ -36,31 +36,33 @@ class Choice(Struct, frozen=True):
 
 
 class Choices(Struct, frozen=True):
-    """All that a field offers; with ``many`` a line picks several, with commas between."""
+    """The choices of a field; with ``many``, a line selects several, separated by commas."""
 
     listed: tuple[Choice, ...]
     many: bool = False
 
     @property
     def options(self) -> list[str]:
-        """The lines that answer it; titles, where no two choices can be confused by them."""
+        """The lines that select each choice: titles, unless they could be confused."""
         names = [choice.name for choice in self.listed]
         titles = [choice.title or choice.name for choice in self.listed]
         if self.many:
             return []
-        told = {title.casefold() for title in titles}
-        confused = len(told) < len(titles) or any(
-            title in names and title != name for title, name in zip(titles, names, strict=True)
-        )
-        return names if confused else titles
+        folded = {title.casefold() for title in titles}
+        if len(folded) < len(titles):
+            return names
+        for title, name in zip(titles, names, strict=True):
+            if title in names and title != name:
+                return names
+        return titles
 
     def describe(self) -> str:
-        """``red|blue``, or with titles ``hero-1: Superman|hero-2: Green Lantern``."""
-        told = "|".join(choice.describe() for choice in self.listed)
-        return f"several of {told}, with commas between" if self.many else told
+        """Return ``red|blue``, or with titles ``hero-1: Superman|hero-2: Green Lantern``."""
+        listed = "|".join(choice.describe() for choice in self.listed)
+        return f"several of {listed}, separated by commas" if self.many else listed
 
     def pick(self, line: str) -> Any:
-        """The value that a line means, or the line itself, which the schema then refuses."""
+        """Return the value that a line selects, or the line itself, which the schema refuses."""
         if not self.many:
             return self._one(line)
         if line.startswith("["):
@@ -76,7 +78,7 @@ class Choices(Struct, frozen=True):
 
 
 def choices_of(declared: Any, root: JsonObject) -> Choices | None:
-    """The choices of a field, or of the items of a list; None where any other value fits as well."""
+    """Return the choices of a field or of a list's items; None if other values fit as well."""
     own = as_mapping(declared)
     branches = alternatives(declared, root)
     lists = [branch for branch in branches if branch.get("type") == "array"]
@@ -99,10 +101,10 @@ def _listed(declared: JsonObject, root: JsonObject) -> list[Choice] | None:
 
 
 def _titled(branch: JsonObject, values: Sequence[Any]) -> Iterator[Choice]:
-    """The values of one alternative: a ``const`` has its own title, an ``enum`` may have ``enumNames``."""
+    """Yield the choices of one alternative, with the title of ``const`` or ``enumNames``."""
     names = branch.get("enumNames")
     if "const" in branch:
         names = [branch.get("title")]
     for at, value in enumerate(values):
         name = names[at] if isinstance(names, list) and at < len(names) else None
-        yield Choice(value, visible(cut(name, TITLE, "end")) if isinstance(name, str) else "")
+        yield Choice(value, visible(cut(name, MAX_TITLE, "end")) if isinstance(name, str) else "")

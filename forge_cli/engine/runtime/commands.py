@@ -1,4 +1,4 @@
-"""The commands of a conversation and what each does to its session: model, folders, prompts, edits of its files."""
+"""Commands of a conversation, and their effects on the session: model, zones, prompts, edits."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.policy import Policy
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
-PATIENCE = 20.0
+TITLE_TIMEOUT = 20.0
 """Seconds that a model has to find a title."""
 
 
 class SessionCommands:
-    """Obeys one command after the other, between two tasks; what goes wrong is a status of level ``error``."""
+    """The commands of a session, run between tasks; errors become statuses."""
 
     def __init__(self, current: CurrentWorker, leave: Callable[[], None]) -> None:
-        """``leave`` ends the conversation."""
+        """Take the function that ends the conversation as ``leave``."""
         self._current = current
         self._leave = leave
         self.next_session: str | None = None
-        """The session that the command ``resume`` continues with."""
+        """The session with which the command ``resume`` continues."""
         opened = current.opened
         self._stamps = _stamps(opened.worker)
         self._titled = bool(opened.wiring.resume and opened.wiring.resume.title)
@@ -71,7 +71,7 @@ class SessionCommands:
         }
 
     async def handle_command(self, command: CommandEvent) -> UserInput | None:
-        """Do it; a command with the name of a prompt gives the message that this makes, which is shown before."""
+        """Run a command; the name of a prompt returns the prompt's message for the model."""
         try:
             if handle_command := self._commands.get(command.name):
                 await handle_command(command.args)
@@ -86,11 +86,11 @@ class SessionCommands:
             hint = did_you_mean(command.name, self._commands)
             self._say(f"there is no command '{command.name}'; {hint}", "warning")
             return None
-        self._say(f"/{command.name} says: {message}")
+        self._say(f"/{command.name}: {message}")
         return UserInput(new_id("prompt"), message)
 
     def obey_at_once(self, command: CommandEvent) -> bool:
-        """Do what does not wait for the task at hand: another mode holds from its next call on."""
+        """Run a command that does not wait for the task: a mode applies from the next call on."""
         if command.name != "mode":
             return False
         try:
@@ -100,7 +100,7 @@ class SessionCommands:
         return True
 
     def _find_mode(self, name: str) -> SessionMode:
-        """The mode of that name, as events or people write it, where the session may have it."""
+        """Return the mode of that name; raise UsageError if the session may not have it."""
         known = next((mode for mode in MODE_TITLES if _letters(mode) == _letters(name)), None)
         if known is None:
             raise UsageError(
@@ -108,12 +108,9 @@ class SessionCommands:
                 hint=f"/mode {'|'.join(MODE_TITLES.values())}",
             )
         if known not in self._modes:
-            read_only = self._current.opened.wiring.read_only
-            why = (
-                "it is read-only"
-                if read_only
-                else f"its approval mode is {self._controller.mode.value}"
-            )
+            why = f"its approval mode is {self._controller.mode.value}"
+            if self._current.opened.wiring.read_only:
+                why = "it is read-only"
             raise UsageError(f"this session cannot have the mode '{MODE_TITLES[known]}': {why}")
         return known
 
@@ -128,7 +125,7 @@ class SessionCommands:
         return self._current.opened.assembly.guard.controller
 
     async def notice_edits(self) -> None:
-        """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
+        """Open an edited worker again before a task; keep the old one if that fails."""
         worker = self._current.opened.worker
         before = self._stamps
         self._stamps = _stamps(worker)
@@ -137,9 +134,8 @@ class SessionCommands:
         try:
             await self._open_edited()
         except ForgeError as error:
-            self._say(
-                f"{worker.path.name} was edited, and the worker stays as it was: {error}", "error"
-            )
+            name = worker.path.name
+            self._say(f"{name} was edited, but the worker stays as it was: {error}", "error")
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:
         self._current.bus.emit(StatusEvent(level, sentence))
@@ -177,11 +173,11 @@ class SessionCommands:
         self._say(f"this session is called: {title}")
 
     async def find_title(self) -> None:
-        """Ask the model what to call the session, unless it has a title; that it says none changes nothing."""
+        """Ask the model for a title of the session, unless it has one; ignore failures."""
         opened = self._current.opened
         if self._titled or not opened.folder.settings.titles:
             return
-        with suppress(Exception), anyio.fail_after(PATIENCE):  # third-party code: a model
+        with suppress(Exception), anyio.fail_after(TITLE_TIMEOUT):  # third-party code: a model
             title, usage = await ask_for_title(opened.loop.model, opened.loop.history)
             if title and not self._titled:
                 self._titled = True
@@ -200,7 +196,7 @@ class SessionCommands:
         old = self._current.opened
         worker = old.worker
         if not worker.path.is_file() and worker.config.where("name") is None:
-            raise UsageError(f"the worker '{worker.name}' has no file to be read again")
+            raise UsageError(f"the worker '{worker.name}' has no file that could be read again")
         new = dataclasses.replace(
             load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox
         )
@@ -209,17 +205,14 @@ class SessionCommands:
                 f"the worker is called '{new.name}' now", hint="start a new session for it"
             )
         opened = await self._reopen(new, old.wiring)
-        if (
-            new.config.model != worker.config.model
-            and old.wiring.model is None
-            and new.config.model
-        ):
+        model = new.config.model
+        if model and model != worker.config.model and old.wiring.model is None:
             opened = self._current.change_model(opened.wiring)
         changes = "; ".join(describe_edit(old, opened)) or "nothing has changed"
         self._say(f"{worker.path.name} was read again: {changes}")
 
     async def _reopen(self, worker: Worker, wiring: Wiring) -> OpenWorker:
-        """Open the worker again; grants that were given under another policy are dropped."""
+        """Open the worker again, and drop grants that were given under another policy."""
         old = self._current.opened
         controller = self._controller
         mode = controller.mode
@@ -251,24 +244,20 @@ class SessionCommands:
         await self._reopen(
             old.worker, dataclasses.replace(old.wiring, zones=(*old.wiring.zones, zone))
         )
-        self._say(
-            f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}"
-        )
+        rights = "read only" if zone.mode.value == "ro" else "writing asks"
+        self._say(f"/{zone.name} is {zone.path}, {rights}")
 
     async def _revoke(self, args: Sequence[str]) -> None:
         controller = self._controller
         which = _one(args, "approvals revoke N|all")
         if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
-            known = (
-                f"there are {len(controller.grants)}"
-                if controller.grants
-                else "nothing has been allowed"
-            )
+            count = len(controller.grants)
+            known = f"there are {count}" if count else "nothing has been allowed"
             raise UsageError(
                 f"there is no grant '{which}': {known}", hint="/approvals revoke N|all"
             )
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
-        self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
+        self._say(f"{counted(len(gone), 'grant')} revoked")
 
     async def _tell_mcp(self, args: Sequence[str]) -> None:
         opened = next(
@@ -290,9 +279,9 @@ class SessionCommands:
         if path.stem == opened.wiring.session_id:
             raise UsageError("this is the session that you are in")
         if seen.worker != opened.worker.name:
-            raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
+            raise UsageError(f"session {path.stem} belongs to worker '{seen.worker}'")
         if seen.pid is not None:
-            raise UsageError(f"the session {path.stem} is open in another forge (pid {seen.pid})")
+            raise UsageError(f"session {path.stem} is open in another forge (pid {seen.pid})")
         self.next_session = path.stem
         self._leave()
 
@@ -303,14 +292,13 @@ def _letters(name: str) -> str:
 
 def _one(args: Sequence[str], usage: str) -> str:
     if len(args) != 1:
-        raise UsageError(
-            f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=f"/{usage}"
-        )
+        problem = f"'{usage.split()[0]}' takes one argument, but got {len(args)}"
+        raise UsageError(problem, hint=f"/{usage}")
     return args[0]
 
 
 def _stamps(worker: Worker) -> dict[Path, list[int] | None]:
-    """The files that say what a worker is, as they are now; its ``tools.py`` is looked at before every turn."""
+    """Return the files that define a worker, with their stamps; tools.py is checked each turn."""
     found: dict[Path, list[int] | None] = {}
     for pattern in {worker.path, *plugin_files(worker)}:
         names = pattern.relative_to(pattern.anchor).as_posix()
@@ -320,32 +308,30 @@ def _stamps(worker: Worker) -> dict[Path, list[int] | None]:
 
 
 def _rules(policy: Policy) -> list[Verdict | None]:
-    """The worker's words on a tool, wherever they stand in its file."""
+    """Return the worker's policy for a tool, without its place in the file."""
     return [rule and replace(rule, where=None) for rule in (policy.named, policy.default)]
 
 
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
-    """Changes of another version of a worker, a few words each."""
+    """Return short descriptions of the changes of a worker that was opened again."""
     before = old.loop.toolbox.offers
     now = new.loop.toolbox.offers
     both = [name for name in now if name in before]
     policies = [name for name in both if _rules(now[name].policy) != _rules(before[name].policy)]
-    schemas = [
-        name
-        for name in both
-        if now[name].tool.digest != before[name].tool.digest and name not in policies
-    ]
+    schemas: list[str] = []
+    for name in both:
+        if now[name].tool.digest != before[name].tool.digest and name not in policies:
+            schemas.append(name)
     lists = {
         "added": [name for name in now if name not in before],
         "removed": [name for name in before if name not in now],
         "with another policy": policies,
         "changed": schemas,
     }
-    said = [
-        f"{counted(len(names), 'tool')} {how} ({', '.join(names)})"
-        for how, names in lists.items()
-        if names
-    ]
+    said: list[str] = []
+    for how, names in lists.items():
+        if names:
+            said.append(f"{counted(len(names), 'tool')} {how} ({', '.join(names)})")
     facts = {
         "instructions": old.loop.system != new.loop.system,
         "zones": old.zones != new.zones,
@@ -356,4 +342,6 @@ def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
     changed = [name for name, differs in facts.items() if differs]
     if old.model.provider.name != new.model.provider.name:
         said.append(f"the model is {new.model.provider.name}")
-    return [*said, *([f"other {', '.join(changed)}"] if changed else [])]
+    if changed:
+        said.append(f"other {', '.join(changed)}")
+    return said

@@ -1,4 +1,4 @@
-"""A conversation: what people say, command and call by hand arrives as events on the bus, and is done in order."""
+"""A conversation: messages, commands and calls of people arrive on the bus and are done in order."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.wiring import ConversationHooks, Said
 
 Work = Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]]
-"""Runs a task."""
+"""A function that runs a task."""
 
 _ATTACHED = "Look at the attached files."
-"""The task where somebody sends files without a word."""
+"""The task of a message with files and without text."""
 
 
 class Conversation:
-    """Takes ``userInput`` and ``command`` from a bus, until it is closed.
+    """A queue of ``userInput`` and ``command`` events, until it is closed.
 
-    Input that answers no open question is a task. Tasks and commands wait for one another. ``interrupt`` stops the task
-    at hand, and the next one begins afresh.
+    Input that answers no open question is a task. Tasks and commands wait for one another.
+    ``interrupt`` stops the current task, and the next one begins afresh.
     """
 
     def __init__(
         self, current: CurrentWorker, work: Work, **told: Unpack[ConversationHooks]
     ) -> None:
-        """``work`` runs each task, with the worker as it is open then."""
+        """Take the function that runs each task, with the worker as it is open by then."""
         self._current = current
         self._run = work
         self._bus = current.bus
@@ -46,11 +46,11 @@ class Conversation:
         self._send, self._received = anyio.create_memory_object_stream[Said](math.inf)
 
     def close(self) -> None:
-        """Take nothing more; what was said before is still done."""
+        """Take no more input; earlier input is still done."""
         self._send.close()
 
     async def go(self, *, resume: bool = False) -> WorkerResult | None:
-        """Converse; returns the result of the last task. With ``resume`` what was left undone is done first."""
+        """Converse, and return the last task's result; ``resume`` does unfinished work first."""
         result = None
         async with anyio.create_task_group() as beside:
             unsubscribe = self._bus.subscribe(self._hear, only=(UserInput, CommandEvent))
@@ -76,7 +76,7 @@ class Conversation:
         return result
 
     async def _name_session(self) -> None:
-        """Beside the conversation, which does not wait for a title when it ends."""
+        """Find a title beside the conversation, which does not wait for it when it ends."""
         with self._naming:
             await self.commands.find_title()
 
@@ -93,15 +93,13 @@ class Conversation:
         try:
             self._send.send_nowait(event)
         except anyio.ClosedResourceError:
-            self._bus.emit(
-                StatusEvent("warning", "the conversation has ended; this was not taken up")
-            )
+            text = "the conversation has ended, so this was ignored"
+            self._bus.emit(StatusEvent("warning", text))
 
     async def _work(self, said: UserInput) -> WorkerResult:
         self._current.wiring.interrupt_signal.reset()
-        result = await self._do(
-            said.content if said.content.strip() else _ATTACHED, said.attachments
-        )
+        task = said.content if said.content.strip() else _ATTACHED
+        result = await self._do(task, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
         elif result.status == "completed" and not result.response and result.output is None:

@@ -1,4 +1,4 @@
-"""Going back in a session: the files that it changed as they were, and the conversation up to a message."""
+"""The commands ``undo`` and ``rewind``: restore files, and return to an earlier message."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ _WOULD = {
     "move": "would be moved back",
     "nothing": "is as before",
 }
-_SHOWN = 60
-_NAMED = 5
-"""Characters of a message or a call, and calls, that are shown."""
+_MAX_SHOWN = 60
+"""Characters of a message or a call."""
+_MAX_NAMED = 5
+"""Calls that a warning names."""
 
 
 class GoingBack:
-    """Obeys ``undo`` and ``rewind``, and says what happened to each file."""
+    """The commands ``undo`` and ``rewind``, which report each file."""
 
     def __init__(self, current: CurrentWorker) -> None:
         self._current = current
         self._left = set[tuple[Path, str | None]]()
-        """Files that could not be undone, each with its last call: ``undo`` again goes on to what came before."""
+        """Files that could not be undone, with their last call; the next ``undo`` skips them."""
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:
         self._current.bus.emit(StatusEvent(level, sentence))
@@ -61,11 +62,11 @@ class GoingBack:
     def _changes(self) -> ChangeLog:
         session = self._current.opened.wiring.session
         if session is None or session.open_changes is None:
-            raise UsageError("this session is not kept, so nothing of it can be undone")
+            raise UsageError("this session is not kept, so it cannot be undone")
         return session.open_changes()
 
     async def rewind(self, args: Sequence[str]) -> None:
-        """Go back to a message: the files as they were before it, and nothing said from there on."""
+        """Return to a message: restore the files before it, and forget everything after it."""
         log = self._changes
         lines = read_readable(log.log).lines
         said = said_messages(lines)
@@ -86,7 +87,7 @@ class GoingBack:
         self._say(f"back to before message {number}: {_beginning(message.text)}")
 
     def _say_each(self, found: Iterable[Undoing], only_list: bool) -> None:
-        """Report each file, but only the folders of program caches."""
+        """Report each file, but the caches of programs by their folders only."""
         workspace = self._workspace
         rows, caches = split_caches(found, workspace)
         for each in rows:
@@ -110,11 +111,11 @@ class GoingBack:
         self._say("/rewind N goes back to one of them" if said else "nothing has been said yet")
 
     async def _may_do_more(self, call: ToolCall) -> bool:
-        """Return True if a call may have done something that is not kept, such as over the network."""
+        """Return True if a call may have had effects that cannot be undone, such as network."""
         judge = self._current.opened.loop.guard.judge
         try:
             judged = await judge.verdict(call, Caller.MODEL)
-        except Refusal:  # there is no such tool any more
+        except Refusal:  # the tool no longer exists
             return True
         effects = judged.tool.effects
         only_files = effects is not None and effects <= {Effect.READ, Effect.WRITE}
@@ -150,7 +151,8 @@ class GoingBack:
             if any(each.left and each.newer for each in found):
                 later = f"forge undo {log.log.stem}"
                 self._say(
-                    f"/undo again goes on to what came before; '{later}' asks, once the conversation has ended"
+                    f"/undo again continues with earlier changes; '{later}' asks about each file, "
+                    "once the conversation has ended"
                 )
         if not found:
             self._say("nothing to undo: no change is kept")
@@ -158,7 +160,7 @@ class GoingBack:
         await self._say_not_undone(call for call in unknown if calls is None or call.id in calls)
 
     def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
-        """The calls that are to be undone; None for all."""
+        """Return the calls to undo, or None for all."""
         match args:
             case []:
                 return self._last_changes(log)
@@ -167,39 +169,36 @@ class GoingBack:
             case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
                 return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
         hint = "/undo [--list] [--all | --call N | --turn N | --redo]"
-        raise UsageError(
-            f"undo takes one of --all, --call N, --turn N and --redo, and got '{' '.join(args)}'",
-            hint=hint,
-        )
+        problem = f"undo takes one of --all, --call N, --turn N and --redo, not '{' '.join(args)}'"
+        raise UsageError(problem, hint=hint)
 
     def _last_changes(self, log: ChangeLog) -> Container[str | None] | None:
-        """The calls since the last message after which something was changed that is neither undone nor left yet."""
+        """Return the calls since the last message that changed something not yet undone."""
         lines = read_readable(log.log).lines
         since = (calls_since(lines, message.seq).ids for message in reversed(said_messages(lines)))
         tried = self._left
-        return next(
-            (ids for ids in since if {(each.path, each.call) for each in log.changed(ids)} - tried),
-            None,
-        )
+        for ids in since:
+            if {(each.path, each.call) for each in log.changed(ids)} - tried:
+                return ids
+        return None
 
 
 def _leave(file: ChangedFile, why: str) -> bool:
-    """Leave what is newer: a conversation has no question about each file."""
+    # a conversation does not ask about each file, so newer content is kept
     return False
 
 
 def _beginning(text: str) -> str:
-    return cut(" ".join(text.split()), _SHOWN, "end")
+    return cut(" ".join(text.split()), _MAX_SHOWN, "end")
 
 
 def _name_calls(calls: Sequence[ToolCall]) -> str:
-    named = [
-        f"{call.name} {_beginning(' '.join(map(str, call.args.values())))}"
-        for call in calls[:_NAMED]
-    ]
-    return "; ".join(
-        [*named, *([f"and {len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])]
-    )
+    named: list[str] = []
+    for call in calls[:_MAX_NAMED]:
+        named.append(f"{call.name} {_beginning(' '.join(map(str, call.args.values())))}")
+    if len(calls) > _MAX_NAMED:
+        named.append(f"and {len(calls) - _MAX_NAMED} more")
+    return "; ".join(named)
 
 
 def _describe(undoing: Undoing, workspace: Path, only_list: bool) -> str:

@@ -1,10 +1,11 @@
-"""The gate of a worker before calls that another program makes: it judges them, and puts each on record."""
+"""The gate for calls that another program makes: it judges each call, and can record it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -46,11 +47,12 @@ Note = Callable[[Event], None]
 async def open_gate(
     worker: Worker, *, workspace: Path, maker: str | None = None
 ) -> AsyncIterator[Gate]:
-    """The gate of a worker whose calls another program makes: it says of each what ``forge approve`` says.
+    """Open the gate of a worker whose calls another program makes.
 
-    Nothing is executed, no model is asked and no zone is made. Plugins run in this process, as when the worker runs.
-    ``maker`` is the program that makes the calls: then every one is kept, in a session that ends with the gate, and
-    the worker has to match its lock where one is required. What it runs, forge does not confine.
+    It answers as ``forge approve`` does. Nothing is executed, no model is asked and no zone is
+    made. Plugins run in this process, as when the worker runs. With ``maker``, the program that
+    makes the calls, each call is recorded in a session, and the worker has to match its lock if
+    one is required. Forge does not confine what that program runs.
     """
     stamps = {file: file_stamp(file) for file in _files(worker, workspace)}  # before they are read
     if maker:
@@ -59,16 +61,14 @@ async def open_gate(
         worker, workspace=workspace, make_zones=False, confines=maker is None
     ) as assembly:
         with ExitStack() as stack:
-            begin = (
-                (lambda name: stack.enter_context(_recorded(worker, workspace, name)))
-                if maker
-                else None
-            )
+            begin: Callable[[str], Note] | None = None
+            if maker:
+                begin = partial(_begin_session, stack, worker, workspace)
             yield Gate(assembly.guard, stamps, maker or "", begin)
 
 
 class Gate:
-    """Judges calls by the policy of one worker in one folder."""
+    """A judge of calls by the policy of one worker in one folder."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Gate:
         maker: str,
         begin: Callable[[str], Note] | None,
     ) -> None:
-        """``begin`` starts the session that the calls of ``maker`` are kept in."""
+        """Take the function that starts the session in which calls are recorded as ``begin``."""
         self._guard = guard
         self._stamps = stamps
         self._maker = maker
@@ -86,13 +86,13 @@ class Gate:
 
     @property
     def stale(self) -> bool:
-        """Whether a file has changed since then that says what is allowed; then another gate is needed."""
+        """True if a file of the policy has changed, so that a new gate is needed."""
         return any(file_stamp(file) != stamp for file, stamp in self._stamps.items())
 
     async def judge(self, tool: str, args: JsonObject, *, made: bool = False) -> VerdictAnswer:
-        """The verdict with its reason, rule and place: the object that ``forge approve --json`` prints.
+        """Return the verdict that ``forge approve --json`` prints.
 
-        ``made`` says that the call was made since, so that a person has said yes where the policy asks.
+        ``made`` is True if the call was made since, so that a person has agreed if it asked.
         """
         call = ToolCall(new_id("call"), tool, args)
         try:
@@ -104,34 +104,27 @@ class Gate:
         return outlook_of(self._guard, judged).answer
 
     def _decided(self, judged: Judged, *, made: bool) -> tuple[ToolOutcome, Event]:
-        """The fate of a call here, and the decision behind it; its maker makes it."""
+        """Return the outcome of a call that its maker makes or not, and the decision behind it."""
         call = judged.call
         verdict = judged.verdict
         match verdict.approval:
             case Approval.PRE_APPROVED:
                 decision = ApprovalDecision(True, by=verdict.by)
-                return ToolOutcome(call, "success", Text(f"left to {self._maker}")), judged.decided(
-                    decision
-                )
+                outcome = ToolOutcome(call, "success", Text(f"left to {self._maker}"))
             case Approval.ASK if made:
                 decision = ApprovalDecision(True, by="user", via=self._maker)
-                return ToolOutcome(call, "success", Text(f"made by {self._maker}")), judged.decided(
-                    decision
-                )
+                outcome = ToolOutcome(call, "success", Text(f"made by {self._maker}"))
             case Approval.ASK:
-                left = f"whether it is made is up to {self._maker}"
+                left = f"{self._maker} decides whether it is made"
                 decision = ApprovalDecision(False, by="headless", note=left)
-                return ToolOutcome.failed(call, "denied", left, by="headless"), judged.decided(
-                    decision
-                )
+                outcome = ToolOutcome.failed(call, "denied", left, by="headless")
             case Approval.BLOCKED:
                 decision = ApprovalDecision(False, by=verdict.by)
-                return ToolOutcome.failed(
-                    call, "blocked", verdict.reason, by=verdict.by
-                ), judged.decided(decision)
+                outcome = ToolOutcome.failed(call, "blocked", verdict.reason, by=verdict.by)
+        return outcome, judged.decided(decision)
 
     def _keep(self, outcome: ToolOutcome, decided: Event | None = None) -> None:
-        """Put a call on record; the session starts with the first."""
+        """Record a call; the session starts with the first one."""
         if self._begin is None:
             return
         self._note = note = self._note or self._begin(self._maker)
@@ -142,9 +135,13 @@ class Gate:
         note(ToolResult(call.id, call.name, outcome.status, outcome.value, 0, outcome.error))
 
 
+def _begin_session(stack: ExitStack, worker: Worker, workspace: Path, maker: str) -> Note:
+    return stack.enter_context(_recorded(worker, workspace, maker))
+
+
 @contextmanager
 def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
-    """A session of calls that ``maker`` makes."""
+    """Open a session for the calls that ``maker`` makes."""
     with open_session(worker, workspace=workspace) as session:
         folder = PreparedWorker(worker, PluginHost(worker=worker)).within(workspace)
         sinks = (*session.sinks, *folder.sinks(session.id, EventBus()))
@@ -167,7 +164,7 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
 
 
 def _files(worker: Worker, workspace: Path) -> Iterable[Path]:
-    """The files of the policy: the worker's own, the user's, the project's, the organisation's, and trust."""
+    """Return the files of the policy: of worker, user, project, organization, and trust."""
     home = forge_home()
     return (
         *protected_files(worker, PluginHost()),

@@ -1,4 +1,4 @@
-"""The files in a worker's zones that this user's forge, or a program that it starts unconfined, loads or obeys."""
+"""Files in a worker's zones that forge, or an unconfined program that it starts, loads or obeys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SCRIPT = "script:"
 
 
 class LoadedFinder:
-    """Finds all of them for one worker, each time as of now: workers and servers may have been added since."""
+    """A finder of these files for one worker, which looks again each time it is called."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LoadedFinder:
         home: Path,
         outer: Find | None = None,
     ) -> None:
-        """``outer`` is that of the parent worker."""
+        """Take the finder of the parent worker as ``outer``."""
         self._worker = worker
         self._zones = zones
         self._settings = settings
@@ -58,7 +58,7 @@ class LoadedFinder:
         self._home = home
         self._outer = outer
         self._searched: dict[Path, tuple[frozenset[str], str]] = {}
-        """Folders in which programs look for modules first, and why that matters."""
+        """Folders in which programs look for modules first, with the names and the reason."""
 
     def __call__(self) -> LoadedFiles:
         if not self._roots:
@@ -85,7 +85,7 @@ class LoadedFinder:
         for folder in dict.fromkeys((self._workspace, *self._roots)):
             for path in hook_folders(folder):
                 yield LoadedPath(path, GIT)
-            with suppress(ForgeError, OSError):  # reported where a worker names one of them
+            with suppress(ForgeError, OSError):  # reported when a worker names one of them
                 for project in project_servers(folder):
                     yield from self._of_servers(project.servers, folder)
         yield from self._of_servers(self._settings.mcp.servers, self._workspace)
@@ -108,7 +108,7 @@ class LoadedFinder:
             yield ImportFolder(path, frozenset(), names, why)
 
     def _workers(self) -> Iterator[Worker]:
-        """The worker itself with its children, and all others whose files lie in a zone or in forge's own folder."""
+        """Yield the worker, its children, and workers with files in a zone or in forge's home."""
         places = [*self._roots, self._workspace / PROJECT, self._home / "workers"]
         places += [zone.path for zone in self._zones if zone.mode is not ZoneMode.RW]
         seen = set[str]()
@@ -121,9 +121,8 @@ class LoadedFinder:
     def _of_worker(self, worker: Worker) -> Iterator[LoadedPath]:
         why = f"the worker {worker.name} loads it"
         yield LoadedPath(worker.path, "forge obeys it: it is a worker file")
-        yield LoadedPath(
-            worker.path.with_suffix(".lock"), "forge obeys it: it is the lock of a worker"
-        )
+        lock = worker.path.with_suffix(".lock")
+        yield LoadedPath(lock, "forge obeys it: it is the lock of a worker")
         for path in named_files(worker):
             yield LoadedPath(path, why)
         for module in self._modules(worker):
@@ -145,11 +144,10 @@ class LoadedFinder:
     @staticmethod
     def _modules(worker: Worker) -> Iterator[Path]:
         yield from worker.modules
-        yield from (
-            path
-            for entry in worker.config.plugins
-            if (path := worker.folder / entry).suffix == ".py"
-        )
+        for entry in worker.config.plugins:
+            path = worker.folder / entry
+            if path.suffix == ".py":
+                yield path
 
     def _of_servers(self, servers: Mapping[str, McpServer], folder: Path) -> Iterator[LoadedPath]:
         for name, server in servers.items():
@@ -162,7 +160,6 @@ class LoadedFinder:
     ) -> Iterator[LoadedPath]:
         found = started_files(argv, folder, env, self._roots)
         names = library_names() | {name.partition(".")[0] for name in found.imported}
-        self._searched.update(
-            (Path(os.path.realpath(path)), (names, why)) for path in found.searched
-        )
+        for path in found.searched:
+            self._searched[Path(os.path.realpath(path))] = (names, why)
         yield from (LoadedPath(path, why) for path in found.all)

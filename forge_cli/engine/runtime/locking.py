@@ -1,4 +1,4 @@
-"""Making a lock: the worker and its children are opened as a session would do it, without a model; or lines for pip."""
+"""Making a lock file: open the worker and its children without a model, or list them for pip."""
 
 from __future__ import annotations
 
@@ -26,26 +26,25 @@ HEAD = "# pip install --require-hashes --no-deps -r THIS"
 
 
 class ServerUnseen(ForgeError):
-    """A server is not there, so that its offer cannot be looked at."""
+    """Raised if a server is unavailable, so that its tools cannot be locked."""
 
     exit_code = ExitCode.PROVIDER
 
 
 def lockable(path: str) -> Worker:
-    """The worker at a path, if it can have a lock of its own."""
+    """Return the worker at a path; raise UsageError if it cannot have a lock of its own."""
     worker = load_worker(path)
     if worker.path.resolve().is_relative_to(SHIPPED.resolve()):
         hint = f"copy it first: cp {worker.path} ."
-        raise UsageError(
-            f"{worker.name} comes with forge, and is locked by forge's own version", hint=hint
-        )
+        problem = f"{worker.name} comes with forge, and is locked by forge's own version"
+        raise UsageError(problem, hint=hint)
     return worker
 
 
 async def make_entries(
     worker: Worker, workspace: Path, bus: EventBus, *, allow_floating: bool
 ) -> list[LockEntry]:
-    """Everything that a worker consists of now; its code is imported and its servers are started for that."""
+    """Return all parts of a worker; this imports its code and starts its servers."""
     parts = WorkerParts(worker, workspace, forge_home())
     found = [*parts.code(), *parts.declared()]
     if not allow_floating:
@@ -65,10 +64,9 @@ def _refuse_floating(entries: Iterable[LockEntry]) -> None:
     if floating:
         lines = "".join(f"\n  {visible(each.name)}: {visible(each.origin)}" for each in floating)
         fixed = "; ".join(visible(each.floating) for each in floating)
-        problem = f"nothing says which version of these servers is started:{lines}"
-        raise UsageError(
-            problem, hint=f"write {fixed}; or lock what they offer now, with --allow-floating"
-        )
+        problem = f"the versions of these servers are not pinned:{lines}"
+        hint = f"write {fixed}; or lock their current tools with --allow-floating"
+        raise UsageError(problem, hint=hint)
 
 
 async def _offered(parts: WorkerParts, worker: Worker, assembly: Assembly) -> list[LockEntry]:
@@ -80,19 +78,14 @@ def _check_servers(toolbox: Toolbox) -> None:
     for each in toolbox.toolsets:
         for server in getattr(each.toolset, "connections", ()):
             if not server.connected:
-                problem = f"the MCP server {server.name} is not there: {visible(server.why_not)}"
-                raise ServerUnseen(
-                    problem, hint="a lock names what a server offers; it has to be asked for that"
-                )
+                problem = f"MCP server {server.name} is unavailable: {visible(server.why_not)}"
+                raise ServerUnseen(problem, hint="a lock lists the tools of a server; start it")
 
 
 def pip_lines(worker: Worker, workspace: Path) -> list[str]:
-    """A line for each package that the lock names; the index that pip uses is asked for the hashes."""
-    packages = [
-        each
-        for each in WorkerParts(worker, workspace.resolve(), forge_home()).code()
-        if each.version
-    ]
+    """Return a line for each locked package, with hashes from the index that pip uses."""
+    parts = WorkerParts(worker, workspace.resolve(), forge_home())
+    packages = [each for each in parts.code() if each.version]
     lines = _lines(sorted(packages, key=lambda each: each.name)) if packages else []
     return [HEAD, *lines]
 
@@ -123,25 +116,20 @@ def _run(argv: Sequence[str], given: str) -> str:
         raise ForgeError(f"{argv[0]} cannot be started: {error.strerror}") from None
     if done.returncode:
         told = "\n".join(visible(line) for line in done.stderr.strip().splitlines()[-3:])
-        raise ForgeError(
-            f"the index does not have what is installed here:\n{told}",
-            hint="publish it there first",
-        )
+        problem = f"the index does not have what is installed here:\n{told}"
+        raise ForgeError(problem, hint="publish it there first")
     return done.stdout
 
 
 def _read_report(text: str, packages: Sequence[LockEntry]) -> list[str]:
-    found = {
-        canonical(each["metadata"]["name"]): each["download_info"]
-        .get("archive_info", {})
-        .get("hashes", {})
-        for each in json.loads(text)["install"]
-    }
+    found: dict[str, dict[str, str]] = {}
+    for each in json.loads(text)["install"]:
+        archive = each["download_info"].get("archive_info", {})
+        found[canonical(each["metadata"]["name"])] = archive.get("hashes", {})
     for each in packages:
         if "sha256" not in found.get(each.name, {}):
-            raise ForgeError(
-                f"pip says no hash of {each.name} {each.version}", hint="install it from an archive"
-            )
+            problem = f"pip reports no hash for {each.name} {each.version}"
+            raise ForgeError(problem, hint="install it from an archive")
     return [
         f"{each.name}=={each.version} --hash=sha256:{found[each.name]['sha256']}"
         for each in packages

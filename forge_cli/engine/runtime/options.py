@@ -1,4 +1,4 @@
-"""What a person asks of a worker, whichever command they typed; it opens the session and makes the runtime."""
+"""The options of a command that runs a worker, which open its session and make its runtime."""
 
 from __future__ import annotations
 
@@ -31,23 +31,21 @@ Warn = Callable[[str], None]
 
 
 def check_session_choice(resume: str | None, *, last: bool, fork: bool) -> None:
-    """Raise a UsageError for options that contradict each other."""
+    """Raise UsageError for options that contradict each other."""
     if resume is not None and last:
         raise UsageError("-c and -r contradict each other; keep one")
     if fork and not last and resume is None:
-        raise UsageError(
-            "--fork copies a session: say which one with -r ID, or -c for the last one"
-        )
+        raise UsageError("--fork copies a session: name it with -r ID, or -c for the last one")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options as they were asked, understood and complete; ``worker`` is empty where none is named yet."""
+    """The options of a command, parsed and complete; ``worker`` is empty until it is known."""
 
     worker: str = ""
-    """The path of its file."""
+    """The path of the worker's file."""
     named: str = ""
-    """As it was typed."""
+    """The worker as it was typed."""
     model: str | None = None
     mode: ApprovalMode | None = None
     on_ask: OnAsk = OnAsk.DENY
@@ -59,31 +57,31 @@ class RunOptions:
     read_only: bool = False
     locked: bool = False
     resume: str | None = None
-    """The session to resume: its id, a part of it, or its path."""
+    """The session to resume: its ID, the beginning of one, or its path."""
     last: bool = False
-    """Whether the last session of the worker is resumed."""
+    """True to resume the last session of the worker."""
     fork: bool = False
-    """Whether a copy of that session is resumed."""
+    """True to resume a copy of the session."""
     ephemeral: bool = False
-    """Whether no session is written."""
+    """True to write no session."""
     record: Path | None = None
-    """A file that gets the lines of the session as well."""
+    """A file for a copy of the session's lines."""
     batch: str | None = None
-    """The file of the results, which tells a batch from others."""
+    """The file of the results, which identifies a batch."""
     task: str = ""
     attachments: tuple[Attachment, ...] = ()
     recording: Recording | None = None
-    """The record whose turns take the place of the model's."""
+    """The record whose turns replace the model's."""
     trace: TraceLevel = "quiet"
     interactive: bool = False
 
     @property
     def resumes(self) -> bool:
-        """Return True if an earlier session goes on."""
+        """True if an earlier session is resumed."""
         return self.last or self.resume is not None
 
     def host(self, worker: Worker | None = None) -> PluginHost:
-        """The plugins that may be used."""
+        """Return the host of the plugins that may be used."""
         from forge_cli.engine.plugins.host import PluginHost
 
         return PluginHost(only=None if self.plugins else (), worker=worker)
@@ -100,7 +98,7 @@ class RunOptions:
         approval_callback: ApprovalCallback | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> WorkerRuntime:
-        """Return the runtime of a session, as it was asked for; the rest are options of WorkerRuntime."""
+        """Return the runtime of a session; the arguments are options of WorkerRuntime."""
         from forge_cli.engine.runtime.runtime import WorkerRuntime
 
         sinks = wiring.sinks
@@ -131,9 +129,9 @@ class RunOptions:
     def open_session(
         self, worker: Worker, warn: Warn, *, task: str | None = None
     ) -> Iterator[OpenSession]:
-        """Open the session that was asked for; ``warn`` gets what is not an error.
+        """Open the session, and pass warnings to ``warn``.
 
-        With an empty ``task`` something must be left to do.
+        With an empty ``task``, the session must have unfinished work.
         """
         from forge_cli.record.open import open_session
 
@@ -148,9 +146,9 @@ class RunOptions:
             warn=warn,
         ) as session:
             if self._cannot_park(session):
-                warn("without a session nothing can be parked: calls that ask are denied")
+                warn("nothing can be parked without a session: calls that ask are denied")
             yield session
 
     def _cannot_park(self, session: OpenSession) -> bool:
-        """Return True if a call should be parked, and nothing is kept in which it could wait."""
+        """Return True if calls should be parked, but no session is written."""
         return self.on_ask is OnAsk.PARK and session.log is None and self.record is None

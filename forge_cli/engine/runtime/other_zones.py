@@ -1,4 +1,4 @@
-"""Zones that few workers have: those of a child, folders that a person adds, edits that a person accepts."""
+"""Zones that few workers have: those of children, added folders, and accepted edits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def accepting_edits(zone: Zone, settings: Settings) -> Zone:
-    """The zone, in which the user accepts edits where their own config names its folder and the worker says nothing."""
+    """Return the zone, with writes pre-approved if the user's config lists its folder."""
     folders = (settings.policy.get("filesystem") or {}).get("edits")
     for index, folder in enumerate(folders if isinstance(folders, list) else ()):
         named = isinstance(folder, str) and zone.path.is_relative_to(Path(folder).expanduser())
@@ -36,7 +36,7 @@ def accepting_edits(zone: Zone, settings: Settings) -> Zone:
 
 
 def add_zones(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:
-    """The zones, and the folders that a person adds."""
+    """Return the zones with the folders that a person adds."""
     for zone in added:
         try:
             zones = require_distinct((*zones, open_zone(zone, user_home=user_home())))
@@ -47,7 +47,7 @@ def add_zones(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...
 
 
 def open_brought(brought: Sequence[Zone], make: bool, notify: Notify) -> Iterator[Zone]:
-    """Open the zones that toolsets bring along; one that cannot be made is not there, and its toolset does without."""
+    """Yield the opened zones of toolsets; leave out those that cannot be made."""
     for zone in brought:
         try:
             yield open_zone(zone, user_home=user_home(), make=make)
@@ -57,7 +57,7 @@ def open_brought(brought: Sequence[Zone], make: bool, notify: Notify) -> Iterato
 
 
 def use_spare_folder(zone: Zone, spare: Path) -> Zone:
-    """An empty folder for a zone that is missing."""
+    """Return the zone, with an empty folder in place of a missing one."""
     if zone.made:
         return zone
     folder = spare / zone.name
@@ -66,7 +66,7 @@ def use_spare_folder(zone: Zone, spare: Path) -> Zone:
 
 
 def open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
-    """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
+    """Open a zone of a child worker, capped before and after its folder is resolved."""
     from forge_cli.sandbox.files.caps import cap_zone
 
     made = open_zone(cap_zone(zone, parent.zones), user_home=user_home(), make=make)

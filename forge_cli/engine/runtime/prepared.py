@@ -1,9 +1,9 @@
-"""A worker prepared for its sessions: toolset classes and their settings, files and policies, each looked up once."""
+"""A worker prepared for its sessions: toolset classes, settings, files and policies."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 UserPolicies = Callable[[str, type[Toolset]], Config | None]
-"""Finds the settings of a toolset by its name and its class."""
+"""A function that finds the user's settings of a toolset by its name and class."""
 
 
 class PreparedFolder:
-    """The contents of a worker's working directory, each part looked up when it is first asked for."""
+    """The parts of a worker that depend on its working directory, each made when needed."""
 
     def __init__(self, prepared: PreparedWorker, workspace: Path) -> None:
         self.prepared = prepared
@@ -57,12 +57,12 @@ class PreparedFolder:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the user, and of the project there."""
+        """The settings of the user, and of the project in the folder."""
         return load_settings(self._home, self.workspace)
 
     @cached_property
     def organisation(self) -> Organisation | None:
-        """The policy of the organisation; WorkerError where it forbids something of the worker."""
+        """The policy of the organization; raises WorkerError if it forbids the worker."""
         policy = organisation_policy()
         if policy is None:
             return None
@@ -72,45 +72,48 @@ class PreparedFolder:
 
     @property
     def isolation(self) -> Isolation:
-        """The environment of child processes."""
+        """The isolation of child processes."""
         wanted = self.prepared.isolation
         return self.organisation.isolation(wanted) if self.organisation else wanted
 
     def require_lock(self) -> SessionLock | None:
-        """Return the lock that the worker has to match, if it has to; a LockError if its files differ."""
+        """Return the lock that the worker has to match, if any; raise LockError if it does not."""
         return self._lock
 
     @cached_property
     def _lock(self) -> SessionLock | None:
         worker = self.worker
         organisation = self.organisation
-        asked = (
-            self.prepared.locked
-            or worker.config.lock
-            or (organisation and organisation.policy.require.lock)
-        )
-        if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
+        is_required = self.prepared.locked or worker.config.lock
+        if organisation and organisation.policy.require.lock:
+            is_required = True
+        # in CI an existing lock counts, so that a build cannot use other versions unnoticed
+        in_ci = os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()
+        if not is_required and not in_ci:
+            return None
             return None
         from forge_cli.engine.lock.checking import lock_for
 
         return lock_for(worker, self.workspace, self._home, self.prepared.host)
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
-        """The sinks of a session's lines beside its log; none for one that is repeated."""
-        told: Iterable[Sink] = ()
+        """Return the sinks of a session's lines besides its log; hooks hear no replay."""
+        sinks: list[Sink] = []
+        if self.organisation:
+            sinks += self.organisation.sinks(session)
         if self.settings.hooks and not repeated:
             from forge_cli.engine.hooks import followers
 
-            told = followers(self.settings.hooks, self.prepared.host, self.prepared.home, bus)
-        return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
+            sinks += followers(self.settings.hooks, self.prepared.host, self.prepared.home, bus)
+        return tuple(sinks)
 
     @cached_property
     def policies(self) -> UserPolicies:
-        """Settings of the user and the project for toolsets."""
+        """The settings of the user and the project for toolsets."""
         return user_policies(self.prepared.host, self.settings, self._home)
 
     def guidance(self, told: bool | None) -> Guidance:
-        """The text of AGENTS.md there; ``told`` decides for workers that leave it open."""
+        """Return the text of AGENTS.md; ``told`` decides for workers that leave it open."""
         if told not in self._guidance:
             said = Guidance()
             wanted = self.worker.config.agents_md
@@ -122,7 +125,7 @@ class PreparedFolder:
         return self._guidance[told]
 
     def setting(self, zones: tuple[Zone, ...], isolation: Isolation) -> str:
-        """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
+        """Return a digest that is equal if consent for one session is valid for another."""
         told = [
             (each.name, str(each.path), each.mode.value, each.write.value, each.delete.value)
             for each in zones
@@ -137,22 +140,21 @@ class PreparedFolder:
 
 
 class PreparedWorker:
-    """The parts that all sessions of one worker share, each part looked up when it is first asked for.
+    """The parts that all sessions of one worker share, each made when needed.
 
-    A session of its own has one of its own. The items of a batch share one: they work with what there was when the
-    first of them began.
+    The items of a batch share one. They work with the files as they were for the first item.
     """
 
     def __init__(
         self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False
     ) -> None:
-        """``locked`` says that it has to match its lock, also if it does not require that itself."""
+        """With ``locked``, the worker has to match its lock even if it does not require one."""
         self.worker = worker
         self.host = host.beside(worker)
         self.home = home or forge_home()
         self.locked = locked
         self.trials_finished = False
-        """Whether changes of killed processes were looked for; once, because a batch may have thousands of sessions."""
+        """True once changes of killed processes were searched, which a batch does only once."""
         self._of_folder: PreparedFolder | None = None
 
     @cached_property
@@ -172,7 +174,7 @@ class PreparedWorker:
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """Notes for people who use this worker's toolsets."""
+        """Notes for users of this worker's toolsets."""
         return tuple(self.host.problems([each.name for each in self.toolsets]))
 
     @cached_property
@@ -186,18 +188,18 @@ class PreparedWorker:
 
     @cached_property
     def isolation(self) -> Isolation:
-        """The wishes of the worker for its child processes."""
+        """The isolation that the worker wants for its child processes."""
         return self.sandbox.wanted() if self.sandbox else Isolation()
 
     @property
     def needs_zone(self) -> bool:
-        """Return True if one of its toolsets is of no use without a zone."""
+        """True if one of its toolsets is useless without a zone."""
         if any(each.cls.needs_zone for each in self.toolsets):
             return True
         return any(each.needs_zone for each in self.worker.toolsets)
 
     def brought_zones(self, workspace: Path) -> list[Zone]:
-        """The zones that the worker's toolsets bring along."""
+        """Return the zones of the worker's toolsets."""
         places = ToolsetPlaces(self.worker.folder, workspace, self.home)
         zones: list[Zone] = []
         for named in self.toolsets:
@@ -208,26 +210,23 @@ class PreparedWorker:
 
     @cached_property
     def protected(self) -> tuple[Path, ...]:
-        """The files that say what the worker may do, whether or not they exist."""
+        """The files that define the permissions of the worker, existing or not."""
         return tuple(protected_files(self.worker, self.host))
 
     @cached_property
     def digest(self) -> str:
-        """Equal as long as the worker file is."""
+        """The digest of the worker file."""
         return self.worker.digest or digest_of(self.worker.content())
 
     @cached_property
     def policy_files(self) -> Mapping[str, str]:
-        """The files that rules may be written to; not those of forge itself."""
+        """The files that rules may be written to, but not forge's own."""
         worker = self.worker
         files = {"user": str(self.home / "config.yaml")}
         named = worker.config.where("name")
-        was_read = (
-            named is not None
-            and Path(named.file).name == worker.path.name
-            and os.access(worker.path, os.W_OK)
-        )
-        if was_read and not worker.path.resolve().is_relative_to(_PACKAGE):
+        was_read = named is not None and Path(named.file).name == worker.path.name
+        can_write = was_read and os.access(worker.path, os.W_OK)
+        if can_write and not worker.path.resolve().is_relative_to(_PACKAGE):
             files["worker"] = str(worker.path)
         return files
 
@@ -238,7 +237,7 @@ class PreparedWorker:
         return own_redactor(home=self.home)
 
     def within(self, workspace: Path) -> PreparedFolder:
-        """The parts that depend on the real working directory; most items of a batch have the same."""
+        """Return the parts for a working directory; most items of a batch have the same one."""
         real = workspace.resolve()
         if self._of_folder is None or self._of_folder.workspace != real:
             self._of_folder = PreparedFolder(self, real)
@@ -246,9 +245,9 @@ class PreparedWorker:
 
 
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
-    """The files that say what a worker may do, and those of every worker among them, whether or not they exist.
+    """Yield the files that define the permissions of a worker and its children, existing or not.
 
-    A worker that may change one of them may change what is allowed.
+    A worker that may change one of them may change its own permissions.
     """
     seen: set[Path] = set()
     waiting = [worker]
@@ -261,7 +260,7 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
         for path in _own_files(each, host):
             yield path
             if path.suffix in SUFFIXES or path.is_dir():
-                with suppress(ForgeError):  # the toolset says what is wrong with it
+                with suppress(ForgeError):  # the toolset reports it
                     waiting.append(load_worker(path))
 
 
@@ -280,24 +279,22 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 
 
 def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolicies:
-    """Settings of user and project for toolsets, whichever worker uses them: by a toolset's name and class."""
+    """Return the settings of user and project for toolsets, whichever worker uses them."""
     file = str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]
     for name in settings.policy:
         if name not in known:
             hint = did_you_mean(name, known, f"installed are {', '.join(known)}")
-            raise WorkerError(
-                settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint
-            )
+            where = settings.where("policy", name)
+            raise WorkerError(where, f"policy.{name}: no such toolset", hint=hint)
 
     def policy(name: str, cls: type[Toolset]) -> Config | None:
         section = settings.section("policy", name) if name in settings.policy else None
         if section is None:
             return None
         if cls.Policy is None:
-            raise WorkerError(
-                settings.where("policy", name), f"policy.{name}: this toolset takes no policy"
-            )
+            where = settings.where("policy", name)
+            raise WorkerError(where, f"policy.{name}: this toolset has no policy")
         return parse_config(cls.Policy, section, at=("policy", name), file=file)
 
     return policy

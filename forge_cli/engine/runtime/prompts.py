@@ -1,4 +1,4 @@
-"""The prompts that toolsets offer to people: their list, their completion, and the messages that they make."""
+"""Prompts that toolsets offer to people: their list, completion and messages."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 
 
 class Prompts:
-    """The prompts of all open toolsets; a toolset that cannot list its own has none."""
+    """The prompts of all open toolsets, except those that cannot list them."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
 
     async def announced(self) -> tuple[dict[str, Any], ...]:
         """Return each prompt as menus show it."""
-        return tuple(
-            wire(replace(spec, name=name)) for name, (_, spec) in (await self._find()).items()
-        )
+        found = await self._find()
+        return tuple(wire(replace(spec, name=name)) for name, (_, spec) in found.items())
 
     async def fill(self, name: str, given: Sequence[str]) -> str | None:
-        """Return the message that a prompt makes of the words after its name; None if there is no such prompt."""
+        """Return the message of a prompt with these words, or None if there is no such prompt."""
         value = await self.value(name, given)
         return None if value is None else value.text()
 
@@ -38,7 +37,7 @@ class Prompts:
         return {name: spec for name, (_, spec) in (await self._find()).items()}
 
     async def complete(self, name: str, argument: str, text: str) -> list[str]:
-        """Return the values that the toolset suggests for an argument of a prompt."""
+        """Return the values that a toolset suggests for an argument of a prompt."""
         found = (await self._find()).get(name)
         if found is None:
             return []
@@ -50,7 +49,7 @@ class Prompts:
         return [str(value) for value in known]
 
     async def value(self, name: str, given: Sequence[str]) -> ResultValue | None:
-        """Return what ``fill`` does, with images and files."""
+        """Return the message of a prompt, with images and files."""
         found = (await self._find()).get(name)
         if found is None:
             return None

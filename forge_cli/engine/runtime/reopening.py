@@ -1,4 +1,4 @@
-"""The open worker of a session, which can be opened again or get another model between two tasks."""
+"""The open worker of a session, which can be reopened or get another model between tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Owner(Generic[T]):
-    """Opens something in a task of its own, where connections and processes must also be closed."""
+    """A task that opens something and closes it again, as connections require the same task."""
 
     def __init__(self, enter: Callable[[AsyncExitStack], Awaitable[T]]) -> None:
         self._enter = enter
@@ -45,7 +45,7 @@ class Owner(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> T:
-        """Open what there is now; an error is raised here, and nothing stays open."""
+        """Open it; if that fails, raise the error here and leave nothing open."""
         opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._own(opened))
         try:
@@ -79,7 +79,7 @@ async def reopen_worker(
     notify: Notify,
     delegate: Delegate,
 ) -> OpenWorker:
-    """Open a worker again in the middle of its session; model, history and grants stay."""
+    """Open a worker again in the middle of a session; model, history and grants stay."""
     folder = wiring.prepare(worker).within(old.folder.workspace)
     controller = old.assembly.guard.controller
     mode = controller.mode
@@ -101,7 +101,7 @@ async def reopen_worker(
 def change_model(
     old: OpenWorker, wiring: Wiring, stack: AsyncExitStack, notify: Notify
 ) -> OpenWorker:
-    """Let another model take the next turns, the one that ``wiring`` names; ``stack`` closes it."""
+    """Use another model for the next turns; ``stack`` closes it."""
     model = choose_model(wiring, old.folder, notify)
     stack.push_async_callback(close_model, model.provider)
     price = price_of(wiring, old.folder, model)
@@ -111,12 +111,12 @@ def change_model(
 
 
 class CurrentWorker:
-    """The worker of a session as it is open now; what was opened first stays open until the end."""
+    """The worker of a session as it is open now; its first opening is closed at the end."""
 
     def __init__(
         self, worker: Worker, wiring: Wiring, stack: AsyncExitStack, delegate: Delegate
     ) -> None:
-        """``stack`` closes what is opened first, and each model; ``delegate`` gives tasks to child workers."""
+        """Take the ``stack`` for the first opening, and ``delegate`` for tasks of children."""
         self.worker = worker
         self.wiring = wiring
         self._stack = stack
@@ -125,7 +125,7 @@ class CurrentWorker:
         self.now: OpenWorker | None = None
         """Everything that is open, if anything is."""
         self._owner: Owner[OpenWorker] | None = None
-        """Closes what was opened last, if the worker was opened again."""
+        """The owner of the last opening, if the worker was opened again."""
 
     @property
     def bus(self) -> EventBus:
@@ -133,7 +133,7 @@ class CurrentWorker:
 
     @property
     def opened(self) -> OpenWorker:
-        """Everything that is open; a UsageError before and afterwards."""
+        """Everything that is open; raises UsageError if nothing is."""
         if self.now is None:
             raise UsageError(
                 "the runtime is not open",
@@ -153,7 +153,7 @@ class CurrentWorker:
         )
 
     async def announce(self) -> None:
-        """Emit the start of the session, what was found before it, and what people can call and send."""
+        """Emit the start of the session, earlier notices, and what people can call and send."""
         self._announcer.start(self.opened.start(), self.tools, await self._prompts())
 
     async def offer_tools(self) -> None:
@@ -169,7 +169,7 @@ class CurrentWorker:
         return await Prompts(toolbox).announced()
 
     async def reopen(self, worker: Worker, wiring: Wiring) -> OpenWorker:
-        """Open the worker, or another version of it, again between two tasks; the conversation is kept."""
+        """Open the worker, or a new version of it, again; the conversation is kept."""
         old = self.opened
         before = self._owner
         wiring = dataclasses.replace(wiring, host=wiring.host.beside(worker))
@@ -187,18 +187,18 @@ class CurrentWorker:
         return opened
 
     def change_model(self, wiring: Wiring) -> OpenWorker:
-        """Let the model that ``wiring`` names take the next turns."""
+        """Use the model that ``wiring`` names for the next turns."""
         self.now = opened = change_model(self.opened, wiring, self._stack, self._announcer.notify)
         self.wiring = wiring
         self.bus.emit(SessionUpdate(model=opened.model.provider.name))
         return opened
 
     def stop_announcing(self) -> None:
-        """Emit nothing more; the session has ended."""
+        """Emit no more notices, because the session has ended."""
         self._announcer.stop()
 
     async def aclose(self) -> None:
-        """Close everything; an error is a warning, because it changes nothing any more."""
+        """Close everything; errors become warnings."""
         self.now = None
         if self._owner:
             await self._close_owner(self._owner)
@@ -214,7 +214,7 @@ class CurrentWorker:
             self._warn(error)
 
     def _warn(self, error: BaseException | None) -> None:
-        """Warn of what could not be closed; each error was raised while the one in its context was handled."""
+        # each error was raised while the one in its context was handled
         while error:
             if isinstance(error, ForgeError):
                 self.bus.emit(StatusEvent("warning", error.message))

@@ -1,10 +1,10 @@
-"""A session done again: its recorded turns drive the worker as it is now, and every step is compared."""
+"""Replays: the recorded turns of a session drive the current worker, and each step is compared."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ from forge_cli.record.resume import Resumed
 
 
 class ReplayStopped(Exception):
-    """Somebody stopped it."""
+    """Raised if a replay was interrupted."""
 
     def __init__(self, result: WorkerResult) -> None:
         super().__init__(result.status)
@@ -40,19 +40,18 @@ def course_of(recording: Recording, workspace: Path, tools: Tools) -> Course:
 
 
 def driven_by(recording: Recording, workspace: Path) -> Replay:
-    """The first part of a record in the place of a model, for work that is otherwise as real as any."""
-    return Replay.of(
-        recording.parts[0], course_of(recording, workspace, Tools.LIVE), recording.model
-    )
+    """Return the first part of a record in the place of a model, for otherwise real work."""
+    course = course_of(recording, workspace, Tools.LIVE)
+    return Replay.of(recording.parts[0], course, recording.model)
 
 
 def worker_of(recording: Recording, named: str | Path | None = None) -> Worker:
-    """The worker that is named, or the one that the session was recorded with."""
+    """Return the named worker, or else the one that the session was recorded with."""
     file = named or recording.worker_file
     if not file or not os.path.exists(file):
         where = f" in {file}" if file else ""
-        problem = f"the worker '{recording.worker}' of this session is no longer there{where}"
-        raise WorkerError(None, problem, hint="say where it is with --worker WORKER")
+        problem = f"the worker '{recording.worker}' of this session no longer exists{where}"
+        raise WorkerError(None, problem, hint="name it with --worker WORKER")
     worker = load_worker(file)
     if worker.name != recording.worker:
         raise UsageError(f"the session belongs to worker '{recording.worker}', not '{worker.name}'")
@@ -69,11 +68,11 @@ async def replay(
     bus: EventBus | None = None,
     home: Path | None = None,
 ) -> Course:
-    """Repeat a session, or a record of one, without a model; the first difference is raised as Drift.
+    """Replay a session, or a record of one, without a model; raise Drift at the first difference.
 
-    ``worker`` and ``workspace`` are those of the session unless others are given. ``tools`` says which calls run: those
-    that only read (``read-only``), all (``live``) or none (``recorded``); the others have their recorded results.
-    ``home`` stands for ``~/.forge``; without it an empty folder does.
+    ``worker`` and ``workspace`` are those of the session by default. ``tools`` decides which calls
+    run: those that only read (``read-only``), all (``live``) or none (``recorded``). The others
+    get their recorded results. ``home`` replaces ``~/.forge``; by default it is empty.
     """
     recording = open_recording(str(session))
     repetition = Repetition(
@@ -89,14 +88,14 @@ async def replay(
 
 
 def recorded_workspace(recording: Recording) -> Path:
-    """The folder that a session worked in, or where the caller stands if that is gone."""
+    """Return the folder that a session worked in, or the current one if that is gone."""
     before = Path(recording.workspace)
     return (before if os.path.isdir(before) else Path.cwd()).resolve()
 
 
 @dataclass(kw_only=True)
 class Repetition:
-    """A worker, a record, and where and how the one is to do again what stands in the other."""
+    """A replay: a worker, a record, and the conditions under which it is repeated."""
 
     worker: Worker
     recording: Recording
@@ -104,22 +103,22 @@ class Repetition:
     tools: Tools = Tools.READ_ONLY
     mode: ApprovalMode | None = None
     home: Path | None = None
-    """The folder in place of ``~/.forge``; an empty folder unless given, so that a record means the same to all."""
+    """The folder instead of ``~/.forge``; empty by default, so that all users get the same."""
     bus: EventBus = field(default_factory=EventBus)
     host: PluginHost = field(default_factory=PluginHost)
     interrupt: InterruptSignal = field(default_factory=InterruptSignal)
 
     async def go(self) -> Course:
-        """Repeat every part of the session; the first difference is raised as Drift."""
+        """Replay every part of the session; raise Drift at the first difference."""
         course = course_of(self.recording, self.workspace, self.tools)
-        with (
-            nullcontext(self.home)
-            if self.home
-            else TemporaryDirectory(prefix="forge-home-") as home
-        ):
+        with ExitStack() as stack:
+            home = self.home
+            if home is None:
+                folder = TemporaryDirectory(prefix="forge-home-")
+                home = Path(stack.enter_context(folder))
             for part in self.recording.parts:
                 course.end = None
-                await self._repeat(part, course, Path(home))
+                await self._repeat(part, course, home)
         return course
 
     async def _repeat(self, part: RecordedPart, course: Course, home: Path) -> None:
@@ -151,9 +150,8 @@ class Repetition:
         if not course.end and replay.left:
             turn = replay.left
             ended = f"{result.status}: {result.error}" if result.error else result.status
-            drift = Drift(
-                "turns", "this turn is not reached, for the work has ended before", now=ended
-            )
+            problem = "this turn is not reached, because the work has ended before"
+            drift = Drift("turns", problem, now=ended)
             raise drift.at(Mark(str(course.file), turn.seq), turn.number)
 
 
@@ -164,14 +162,13 @@ SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 
 
 def record_folders(path: Path) -> Iterator[Path]:
-    """The folders below one that hold records of the workers beside them; it may be such a folder itself."""
+    """Yield the folders of records below a folder, or the folder itself."""
     whole = Path(os.path.abspath(path))
     if whole.name == FOLDER and _is_a_home_of_workers(whole.parent):
         yield path
     for place, folders, _ in os.walk(path):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in SKIPPED
-        )
+        kept = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
+        folders[:] = sorted(kept)  # in place: os.walk skips the others
         if FOLDER in folders and _is_a_home_of_workers(Path(place)):
             yield Path(place) / FOLDER
 
@@ -181,7 +178,7 @@ def _is_a_home_of_workers(folder: Path) -> bool:
 
 
 def workers_in(folder: Path) -> Iterator[Worker]:
-    """The files of a folder that are sound workers."""
+    """Yield the valid workers in a folder."""
     for file in sorted(folder.iterdir()):
         if file.suffix in SUFFIXES and file.is_file():
             with suppress(ForgeError):
@@ -189,6 +186,7 @@ def workers_in(folder: Path) -> Iterator[Worker]:
 
 
 def worker_named_in(record: Path) -> str | None:
+    """Return the name of the worker in a record, or None if it cannot be read."""
     try:
         return open_recording(str(record)).worker
     except ForgeError:
@@ -196,7 +194,7 @@ def worker_named_in(record: Path) -> str | None:
 
 
 def worker_beside(record: Path, name: str) -> Worker:
-    """The worker of that name in the folder above the record's: where it was recorded does not matter."""
+    """Return the worker of that name in the folder above the record's."""
     folder = record.absolute().parent.parent
     found = next((worker for worker in workers_in(folder) if worker.name == name), None)
     if found is not None:

@@ -1,4 +1,4 @@
-"""Requests of a worker's servers to its session: turns of its model, within its limits, and answers of the person."""
+"""Requests of a worker's servers to its session: turns of its model, and answers of a person."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:  # commands that only look open workers as well, and take no t
     Work = tuple[ModelProvider, Tally, Budget]
 
 SAMPLING = "sampling"
-"""The name of such a request in place of a tool."""
+"""The name of such a request, in the place of a tool's."""
 ELICITATION = "elicitation"
 UNANSWERED = "it was interrupted before anybody answered"
-TRIES = 3
-SHOWN = 2000
-"""Characters of the messages that a person is shown before the model reads them."""
+MAX_TRIES = 3
+MAX_SHOWN = 2000
+"""Characters of the messages that a person sees before the model reads them."""
 
 
 class WorkerRequests:
-    """Serves one worker."""
+    """The requests of one worker's servers."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class WorkerRequests:
         interrupt: InterruptSignal,
         at_hand: Callable[[], Work | None] = lambda: None,
     ) -> None:
-        """``at_hand`` gives the work that what servers ask counts in, once there is some."""
+        """Take a function that returns the current task, in which the requests count."""
         self._worker = worker
         self._bus = controller.bus
         self._controller = controller
@@ -69,9 +69,9 @@ class WorkerRequests:
         return self._bus.attended
 
     async def sample(self, request: SampleRequest) -> SampleReply:
-        """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
+        """Let the model answer within the worker's limits, after consent for this session."""
         if (work := self._at_hand()) is None:
-            raise ToolError("no worker is at work whose model could answer")
+            raise ToolError("no worker is running whose model could answer")
         async with self._one_at_a_time:
             await self._get_consent(request, work[0].name)
         model, tally, budget = self._at_hand() or work
@@ -83,9 +83,8 @@ class WorkerRequests:
         tally.usage += end.usage
         budget.spend(end.usage)
         used = f"{end.usage.input_tokens:,} tokens in, {end.usage.output_tokens:,} out"
-        self._bus.emit(
-            StatusEvent("info", f"{request.asker} had an answer from {model.name}: {used}")
-        )
+        text = f"{model.name} answered {request.asker}: {used}"
+        self._bus.emit(StatusEvent("info", text))
         return SampleReply(text, model.name, end.stop)
 
     async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
@@ -101,7 +100,7 @@ class WorkerRequests:
         return text, end
 
     async def _get_consent(self, wanted: SampleRequest, model: str) -> None:
-        """Ask once in a session for each asker; a yes holds until it ends."""
+        """Ask for consent once in a session for each server."""
         if wanted.asker in self._allowed:
             return
         decision = await self._decide(self._approval_request(wanted, model))
@@ -110,7 +109,7 @@ class WorkerRequests:
         self._allowed.add(wanted.asker)
 
     async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Settle a request that cannot wait on disk, and put the decision on record."""
+        """Decide a request that cannot wait on disk, and record the decision."""
         decision = self._controller.settled(AskedCall(None))
         if decision is None:
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
@@ -121,15 +120,16 @@ class WorkerRequests:
 
     def _approval_request(self, wanted: SampleRequest, model: str) -> ApprovalRequest:
         said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
-        system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
-        args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
-        reason = "the server reads the answer; a yes holds for whatever it asks of the model in this session"
-        return self._request(
-            SAMPLING, wanted.asker, args, f"{wanted.asker} wants {model} to answer", reason
-        )
+        args = {"asker": wanted.asker}
+        if wanted.system:
+            args["system"] = cut(wanted.system, MAX_SHOWN)
+        args["messages"] = cut(said, MAX_SHOWN)
+        question = f"{wanted.asker} wants {model} to answer"
+        reason = "the server reads the answer; a yes is for all its requests in this session"
+        return self._request(SAMPLING, wanted.asker, args, question, reason)
 
     async def agree(self, request: AgreeRequest) -> bool:
-        """Ask as for a call; where no person is there the answer is no, unless all calls are approved."""
+        """Ask like for a call; without a person the answer is no, unless all is approved."""
         told = self._request(
             request.kind, request.asker, request.args, request.question, request.reason
         )
@@ -158,20 +158,19 @@ class WorkerRequests:
     async def ask_person(
         self, asker: str, message: str, schema: JsonObject, *, consent: bool = True
     ) -> JsonObject | None:
-        """Put a form to the person, a line for each field; what does not fit is asked again.
+        """Ask the person to fill in a form, line by line, and again for values that do not fit.
 
-        With ``consent`` they are asked first whether they want to answer at all.
+        With ``consent``, first ask whether they want to answer at all.
         """
         if not self._bus.attended:
-            self._bus.emit(
-                StatusEvent("info", f"{asker} asks for input, and forge cannot ask here: declined")
-            )
+            text = f"{asker} asks for input, but forge cannot ask here: declined"
+            self._bus.emit(StatusEvent("info", text))
             return None
         try:
             form = derive_fields(schema)
             fitting = InputSchema.of(schema)
         except SchemaError as error:
-            raise ToolError(f"its form is unsound: {error}") from None
+            raise ToolError(f"its form is invalid: {error}") from None
         question = f"{asker} asks: {visible(message)}"
         args: JsonObject = {
             "asker": asker,
@@ -187,9 +186,7 @@ class WorkerRequests:
                     decision = await self._decide(request)
                     if not decision.approved:
                         return None
-                    if (
-                        decision.by == "user"
-                    ):  # hooks heard the question, of which the form is the rest
+                    if decision.by == "user":  # hooks have heard this question already
                         return await self._put_form("", form, fitting)
                 lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
                 given = await self._controller.request_form(
@@ -206,7 +203,7 @@ class WorkerRequests:
     ) -> JsonObject | None:
         given: JsonObject = {}
         unfit = form
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             if not await self._fill_in(given, unfit, lead, schema.json_schema):
                 return None
             try:
@@ -214,15 +211,14 @@ class WorkerRequests:
             except InvalidInput as error:
                 self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
                 unfit = [each for each in form if each.problems(error)] or form
-        self._bus.emit(
-            StatusEvent("warning", f"the form is declined: it did not fit {TRIES} times")
-        )
+        text = f"the form is declined after {MAX_TRIES} invalid answers"
+        self._bus.emit(StatusEvent("warning", text))
         return None
 
     async def _fill_in(
         self, given: JsonObject, asked: list[FormField], lead: str, schema: JsonObject
     ) -> bool:
-        """Take the lines by field, the first after ``lead``; False where one that is required stays empty."""
+        """Ask for each field; return False if a required one stays empty."""
         declared = as_mapping(schema.get("properties"))
         for each in asked:
             listed = choices_of(declared.get(each.name), schema)
@@ -247,14 +243,14 @@ def _value(asked: FormField, listed: Choices | None, line: str) -> Any:
 
 
 def _options(asked: FormField, listed: Choices | None) -> list[str]:
-    """The lines that answer it, where those are a few."""
+    """Return the lines that answer a field, if they are few."""
     if asked.type == "boolean":
         return ["true", "false"]
     return listed.options if listed else []
 
 
 def _prompt(asked: FormField, listed: Choices | None) -> str:
-    """``size, how large it is (small|large; empty: small): ``"""
+    """Return the question for a field: ``size, how large it is (small|large; empty: small): ``."""
     about = f", {visible(cut(asked.description, 300, 'end'))}" if asked.description else ""
     hints = [listed.describe()] if listed else []
     if not listed and asked.type in ("number", "boolean", "json"):
@@ -264,7 +260,7 @@ def _prompt(asked: FormField, listed: Choices | None) -> str:
 
 
 def _default(asked: FormField) -> str:
-    """The value of an empty line, as it could be typed."""
+    """Return the value of an empty line, as a person could type it."""
     if not asked.has_default or asked.default == []:
         return "none"
     if isinstance(asked.default, list):

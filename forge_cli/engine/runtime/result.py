@@ -1,4 +1,4 @@
-"""How a task ended: the result that programs get, ``--output-format json`` prints and a parent worker reads."""
+"""The result of a task, for programs, ``--output-format json`` and parent workers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
 
 BY_CHILD = "child"
-"""The source of the refusal of a call that was stopped because the child worker that it called was."""
+"""The source of a refusal that a stopped child worker passes on to its call."""
 
 
 OutputT = TypeVar("OutputT", default=Any)
-"""The ``output_type`` of a runtime; Any where none is given."""
+"""The ``output_type`` of a runtime, by default Any."""
 
 
 class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
-    """How a task ended. An interrupted one is not a failure: ``success`` is True and the response says so."""
+    """The result of a task; an interrupted one is a success, and its response says so."""
 
     status: ResultStatus
     exit_code: ExitCode
     text: str
-    """The words of the model in its last turn."""
+    """The text of the model in its last turn."""
     session_id: str
     worker: str
     model: str
@@ -43,28 +43,28 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     denials: tuple[Mapping[str, Any], ...] = ()
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
-    output: OutputT = None  # type: ignore[assignment]  # it has a value where the task was completed
-    """The value of the final answer where a schema or a type was wanted; None unless the task was completed."""
+    output: OutputT = None  # type: ignore[assignment]  # completed tasks have a value
+    """The value of the final answer if a schema or type was given; None unless completed."""
     duration_ms: int = 0
     error: str | None = None
     refused: bool = False
-    """Whether the provider refused the key or the model, whatever the task."""
+    """True if the provider refused the key or the model, whatever the task."""
 
     @classmethod
     def not_begun(cls, error: ForgeError, *, session_id: str, worker: str) -> WorkerResult:
-        """A worker that could not even start has failed."""
+        """Return the result of a worker that could not start."""
         ending = Ending("", "failed", error.exit_code, str(error))
         return cls.of(ending, session_id=session_id, worker=worker)
 
     @classmethod
     def of(cls, ending: Ending, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
-        """The result of a task before anything was done for it."""
+        """Return the result of a task before any work."""
         return cls(session_id=session_id, worker=worker, model=model, **asdict(ending))
 
     def with_work(
         self, tally: Tally, budget: Budget, children: Sequence[WorkerResult]
     ) -> WorkerResult:
-        """Return the same after work, with the calls and denials of the child workers that took part in it."""
+        """Return the result with the work, including calls and denials of child workers."""
         denials: list[Mapping[str, Any]] = list(denials_of(tally.outcomes))
         for child in children:
             denials += child.denials
@@ -81,16 +81,16 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
 
     @property
     def response(self) -> str:
-        """The answer for a program: the text, unless it was interrupted."""
+        """The answer for a program: the text, unless the task was interrupted."""
         return INTERRUPTED_ANSWER if self.status == "interrupted" else self.text
 
     @property
     def success(self) -> bool:
-        """Whether it finished, or was only interrupted."""
+        """True if the task was completed or interrupted."""
         return self.status in ("completed", "interrupted")
 
     def wire(self) -> dict[str, Any]:
-        """The object that ``--output-format json`` prints; ``error`` is there only when there was one."""
+        """Return the object that ``--output-format json`` prints; ``error`` only if there is one."""
         found = {
             "status": self.status,
             "exit_code": int(self.exit_code),
@@ -110,7 +110,7 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
 
 
 def _plain(output: Any) -> Any:
-    """Return an output as JSON data, also where it is a value of an ``output_type``."""
+    """Return an output as JSON data, also if it is a value of an ``output_type``."""
     if output is None:
         return None
     from pydantic_core import to_jsonable_python
@@ -119,7 +119,7 @@ def _plain(output: Any) -> Any:
 
 
 class Ending(Struct, frozen=True):
-    """How one task came to its end."""
+    """The end of one task."""
 
     text: str
     status: ResultStatus = "completed"
@@ -129,7 +129,7 @@ class Ending(Struct, frozen=True):
 
     @classmethod
     def early(cls, cause: Ended | ForgeError, last_text: str) -> Ending:
-        """The end of a task that is not done; an Ended says itself what it means, any other error is a failure."""
+        """Return the end of an unfinished task; any error but ``Ended`` is a failure."""
         if isinstance(cause, ForgeError):
             refused = isinstance(cause, ModelError) and cause.refused
             return cls(last_text, "failed", cause.exit_code, str(cause), refused)
@@ -137,28 +137,30 @@ class Ending(Struct, frozen=True):
 
     @classmethod
     def forced(cls, end: ForcedEnd, budget: Budget | None, last_text: str) -> Ending:
-        """The end of a task that third-party code would not let end."""
+        """Return the end of a task that third-party code blocks."""
         if not end.why:
             return cls(last_text, "failed", end.exit_code, end.fault)
-        if end.why == OUT_OF_TIME:
-            cause: Ended = (
-                budget.out_of_time() if budget else LimitReached("the time limit was reached")
-            )
-        else:
+        cause: Ended
+        if end.why != OUT_OF_TIME:
             cause = Interrupted(end.why)
+        elif budget:
+            cause = budget.out_of_time()
+        else:
+            cause = LimitReached("the time limit was reached")
         ending = cls.early(cause, last_text)
         return replace(ending, error="; ".join(filter(None, (ending.error, end.fault))) or None)
 
 
 def how_to_answer(sentence: str | None, session_id: str) -> str:
-    """The next step of a task that is parked."""
-    return f"parked: {sentence}\n  forge approvals list shows what waits; after the answers: -r {session_id}"
+    """Return the message of a parked task, with the next step."""
+    show = "forge approvals list shows the pending requests"
+    return f"parked: {sentence}\n  {show}; after the answers: -r {session_id}"
 
 
 def denials_of(outcomes: Sequence[ToolOutcome]) -> Iterator[dict[str, Any]]:
-    """The calls that were refused, and what others were denied while they ran.
+    """Yield the refused calls, and requests that were denied while other calls ran.
 
-    One that only passes on the refusal of another is that of the other.
+    A call that only passes on the refusal of another one is left out.
     """
     for outcome in outcomes:
         if outcome.status in ("denied", "blocked") and outcome.by != BY_CHILD:

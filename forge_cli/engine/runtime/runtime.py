@@ -1,4 +1,4 @@
-"""WorkerRuntime: a worker at work, for programs and for the command line alike."""
+"""``WorkerRuntime``, which runs a worker for programs and for the command line."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 
 class TaskState:
-    """The task at hand of a runtime: its account, and its result once it has ended."""
+    """The current task of a runtime: its use, and its result once it has ended."""
 
     def __init__(self, past: Past | None) -> None:
         self.past = past
-        """What a resumed session did before; None once that is taken up."""
+        """The past of a resumed session; None once it was continued."""
         self.tally = Tally()
         self.budget: Budget | None = None
         self.result: WorkerResult | None = None
         self.children: list[WorkerResult] = []
         """The results of child workers."""
         self.had_calls_by_hand = False
-        """Whether a person has called a tool since the session was opened."""
+        """True if a person has called a tool since the session was opened."""
 
     def begin(self, budget: Budget) -> Tally:
-        """Begin the account of another task."""
+        """Begin another task."""
         self.tally = Tally()
         self.budget = budget
         self.result = None
@@ -65,7 +65,7 @@ class TaskState:
         return self.result
 
     def result_of(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
-        """Return the result if the task ended so now."""
+        """Return the result that the task would have if it ended now."""
         name = opened.worker.name
         done = WorkerResult.of(
             ending, session_id=opened.wiring.session_id, worker=name, model=opened.loop.model.name
@@ -74,7 +74,7 @@ class TaskState:
 
 
 class SessionEnding:
-    """The one end of a session: announced in order, or forced; only that of the root is on record."""
+    """The end of a session, announced in order or forced; only the root records it."""
 
     def __init__(self, current: CurrentWorker, task: TaskState) -> None:
         self._current = current
@@ -82,7 +82,7 @@ class SessionEnding:
         self.is_over = False
 
     async def announce(self) -> None:
-        """Tell hooks that the session ends, then emit how; only the first time, and before anything is closed."""
+        """Tell hooks, then emit the end; only the first time, and before anything is closed."""
         if self.is_over:
             return
         opened = self._current.now if self._current.wiring.is_root else None
@@ -101,11 +101,11 @@ class SessionEnding:
         task = self._task
         is_unfinished = task.past is not None and task.past.unfinished
         if task.result is None and task.had_calls_by_hand and not is_unfinished:
-            task.end(opened, Ending(""))  # nothing but calls that a person made
+            task.end(opened, Ending(""))  # there were only calls that a person made
         if task.result is None:
             return
         ends = () if task.result.status == "parked" else opened.open_calls.ends()
-        with suppress(SessionLost):  # the result says it already
+        with suppress(SessionLost):  # the result reports it
             for event in (*ends, SessionEnd(task.result.wire())):
                 self._current.bus.emit(event)
 
@@ -117,9 +117,8 @@ class SessionEnding:
         opened = self._current.now
         ending = Ending.forced(end, task.budget, opened.loop.last_text if opened else "")
         if opened is None:
-            session = (
-                self._current.wiring.session_id if task.past else ""
-            )  # a new one has no line yet
+            # a new session has no line yet that its ID could lead to
+            session = self._current.wiring.session_id if task.past else ""
             return WorkerResult.of(ending, session_id=session, worker=self._current.worker.name)
         done = task.result_of(opened, ending)
         task.result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
@@ -129,10 +128,12 @@ class SessionEnding:
 
 
 class WorkerRuntime(Generic[OutputT]):
-    """Runs one worker: ``async with WorkerRuntime(worker=load_worker(path)) as runtime: await runtime.run(task)``.
+    """A runtime of one worker.
 
-    ``initialize`` and ``aclose`` belong to one task. Without ``approval_callback`` a call that asks goes to the one who
-    answers on ``bus``; with no person there it is denied at once.
+    Use it as ``async with WorkerRuntime(worker=load_worker(path)) as runtime``, and await
+    ``runtime.run(task)``. ``initialize`` and ``aclose`` have to run in the same asyncio task.
+    Without ``approval_callback``, calls that ask go to the person on ``bus``; if there is no
+    person, they are denied at once.
     """
 
     @overload
@@ -165,25 +166,25 @@ class WorkerRuntime(Generic[OutputT]):
         wiring: Wiring | None = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
-        """The options are those of ``RuntimeOptions``: model, approval_mode, approval_callback, on_event, limits, ...
+        """Take the options of ``RuntimeOptions``: model, approval_mode, limits, ...
 
-        ``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
+        ``session`` comes from ``open_session``, with the session that it resumes. ``wiring`` is
+        internal and may change without notice.
 
-        The final answer has to fit ``output_type``, and ``output`` of the result is a value of that type.
+        The final answer has to match ``output_type``, and ``output`` of the result has that type.
 
-        With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
-        session that was read-only stays so when it is resumed.
+        With ``read_only``, only tools that are declared read-only can be called, also by child
+        workers. A session that was read-only stays so when it is resumed.
         """
         if not isinstance(worker, Worker):
-            raise TypeError(
-                f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}"
-            )
+            problem = f"worker must come from load_worker(PATH) or Worker.of(...), not {worker!r}"
+            raise TypeError(problem)
         wiring = (wiring or Wiring()).completed(worker, resume, options, output_type)
         self._stack = AsyncExitStack()
         self._current = CurrentWorker(worker, wiring, self._stack, self._delegate)
         self._task = TaskState(wiring.past)
         self.ending = SessionEnding(self._current, self._task)
-        """Ends the session before everything is closed; internal, as ``aclose`` does it for programs."""
+        """The end of the session; internal, because ``aclose`` ends it for programs."""
         self._children: Children | None = None
         self._started = False
         self._conversation: Conversation | None = None
@@ -193,7 +194,7 @@ class WorkerRuntime(Generic[OutputT]):
 
     @property
     def worker(self) -> Worker:
-        """The worker that it runs."""
+        """The worker that this runtime runs."""
         return self._current.worker
 
     @property
@@ -203,32 +204,32 @@ class WorkerRuntime(Generic[OutputT]):
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
-        """The signal that stops it."""
+        """The signal that interrupts this runtime."""
         return self._current.wiring.interrupt_signal
 
     @property
     def session_id(self) -> str:
-        """The id of its session, which child workers share."""
+        """The ID of the session, which child workers share."""
         return self._current.wiring.session_id
 
     @property
     def depth(self) -> int:
-        """How deep it is in the tree of workers: 0 for the root."""
+        """The depth in the tree of workers: 0 for the root."""
         return self._current.wiring.depth
 
     @property
     def is_root(self) -> bool:
-        """Whether it has no parent."""
+        """True if the worker has no parent."""
         return self._current.wiring.is_root
 
     @property
     def has_started(self) -> bool:
-        """Whether everything was opened, so that an interrupt has something to stop."""
+        """True once everything is open, so that an interrupt has something to stop."""
         return self._started
 
     @property
     def result(self) -> WorkerResult[OutputT] | None:
-        """How the last task ended."""
+        """The result of the last task, or None."""
         return None if self._task.result is None else self._typed(self._task.result)
 
     @property
@@ -238,7 +239,7 @@ class WorkerRuntime(Generic[OutputT]):
 
     @property
     def next_session(self) -> str | None:
-        """The session that the command ``resume`` of the conversation continues with."""
+        """The session with which the command ``resume`` of a conversation continues."""
         return self._conversation.commands.next_session if self._conversation else None
 
     async def __aenter__(self) -> Self:
@@ -249,18 +250,15 @@ class WorkerRuntime(Generic[OutputT]):
         await self.aclose()
 
     async def initialize(self) -> None:
-        """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
+        """Open everything that the worker names; raise its errors before anything runs."""
         wiring = self._current.wiring
         if asyncio._get_running_loop() is None:
-            hint = "elsewhere, give a thread the work: await trio.to_thread.run_sync(run_sync, worker, task)"
+            hint = "elsewhere, use a thread: await trio.to_thread.run_sync(run_sync, worker, task)"
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
             shared = wiring.parent or wiring.pool
-            async with (
-                nullcontext()
-                if shared
-                else opening_deadline(stated(wiring.limits, self.worker.config.limits))
-            ):
+            limits = stated(wiring.limits, self.worker.config.limits)
+            async with nullcontext() if shared else opening_deadline(limits):
                 await self._current.open()
             self._started = True
             if self.is_root:
@@ -277,18 +275,18 @@ class WorkerRuntime(Generic[OutputT]):
 
     @property
     def opened(self) -> OpenWorker:
-        """Everything that is open; forge's own, and may change."""
+        """Everything that is open; internal and may change without notice."""
         return self._current.opened
 
     async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult[OutputT]:
-        """Work on one task; at the root the conversation so far is kept for the next one.
+        """Run one task; the root keeps the conversation for the next one.
 
-        A resumed session may be given no task: then it continues with what it was doing. One task is done at a time:
-        a second ``run`` meanwhile is a UsageError.
+        A resumed session may get an empty task: then it continues its unfinished work. A second
+        ``run`` before the first has ended raises UsageError.
         """
         if self._working:
             hint = "await it first, let converse() queue tasks, or make a WorkerRuntime for each"
-            raise UsageError("the runtime works on a task already", hint=hint)
+            raise UsageError("the runtime is already running a task", hint=hint)
         self._working = True
         try:
             return self._typed(await self._run(task, attachments))
@@ -296,7 +294,7 @@ class WorkerRuntime(Generic[OutputT]):
             self._working = False
 
     def _typed(self, result: WorkerResult) -> WorkerResult[OutputT]:
-        """Return a result with the value of the type that was wanted; the record keeps the JSON value."""
+        """Return a result with a value of the wanted type; the log has the JSON value."""
         schema = self._current.wiring.output_schema
         if schema is None or result.status != "completed" or result.output is None:
             return result
@@ -321,7 +319,7 @@ class WorkerRuntime(Generic[OutputT]):
         if ending.status == "parked" and opened.wiring.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
         if task and not tally.begun and opened.wiring.parent is None:
-            lost = "the new task was not begun: give it again when the session is resumed"
+            lost = "the new task was not begun; give it again when you resume the session"
             ending = replace(ending, error=f"{ending.error or ending.status}\n  {lost}")
         return at_hand.end(opened, ending)
 
@@ -333,7 +331,7 @@ class WorkerRuntime(Generic[OutputT]):
         tally: Tally,
         budget: Budget,
     ) -> str:
-        """Finish what a resumed session was doing, then do the task; returns the answer."""
+        """Finish the open turn of a resumed session, then do the task and return the answer."""
         past = self._task.past
         self._task.past = None
         with deadline(budget, self.interrupt_signal):
@@ -358,7 +356,7 @@ class WorkerRuntime(Generic[OutputT]):
         return await self._children.delegate(opened, call, task)
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
-        """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
+        """Run one task and return its events as they come; ``result`` is set at the end."""
         from forge_cli.engine.runtime.background import EventStream
 
         self._stream = stream = EventStream(
@@ -369,9 +367,9 @@ class WorkerRuntime(Generic[OutputT]):
     async def invoke(
         self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON
     ) -> ToolOutcome:
-        """Call one tool by hand, through the same gate; the model's history does not learn of it.
+        """Call one tool by hand, through the gate; the model's history does not contain it.
 
-        A person may call the tools that are for people; ``call`` is for programs.
+        A person may call the tools that are for people. Programs use ``call``.
         """
         call = ToolCall(new_id("manual"), tool, dict(args))
         if caller is Caller.PERSON:
@@ -379,9 +377,10 @@ class WorkerRuntime(Generic[OutputT]):
         return await self.opened.loop.guard.call(call, caller)
 
     async def call(self, tool: str, args: Mapping[str, Any] | None = None) -> ToolOutcome:
-        """Call any tool of the worker as the program itself, through the same gate, and return how that ended.
+        """Call any tool as the program itself, through the gate, and return the outcome.
 
-        What asks, asks; a refusal is an outcome and raises nothing. The model's history does not learn of the call.
+        A call that asks still asks. A refusal is an outcome, not an exception. The model's
+        history does not contain the call.
         """
         call = ToolCall(new_id("program"), tool, dict(args or {}))
         return await self.opened.loop.guard.call(call, Caller.PROGRAM)
@@ -389,11 +388,11 @@ class WorkerRuntime(Generic[OutputT]):
     async def converse(
         self, *, resume: bool = False, **told: Unpack[ConversationHooks]
     ) -> WorkerResult | None:
-        """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
+        """Handle ``userInput``, ``command`` and ``interrupt`` events, and return the last result.
 
-        With ``resume`` it begins with what a resumed session left undone. ``on_begin`` and ``on_end`` are called around
-        each task, ``on_done`` gets what was dealt with, and its result. It ends with the command ``exit`` or
-        ``resume``, or with the runtime; returns the last task's result.
+        With ``resume``, first continue the unfinished work of a resumed session. ``on_begin`` and
+        ``on_end`` are called around each task, ``on_done`` gets the input and its result. The
+        command ``exit`` or ``resume`` ends the conversation, and so does closing the runtime.
         """
         from forge_cli.engine.runtime.conversation import Conversation
 
@@ -404,7 +403,7 @@ class WorkerRuntime(Generic[OutputT]):
         return result
 
     def _call_by_hand(self, event: Event) -> None:
-        """Call the tool that somebody has asked for on the bus; ``invoke`` tells of its calls, which have an id."""
+        """Call the tool of an event; the calls of ``invoke``, which have an ID, are left out."""
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
             self._task.had_calls_by_hand = True
@@ -418,7 +417,7 @@ class WorkerRuntime(Generic[OutputT]):
                 self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
 
     def stop_conversing(self) -> None:
-        """Take nothing more that is said; ``converse`` ends with what is at hand."""
+        """Take no more input; ``converse`` ends after the current task."""
         if self._conversation:
             self._conversation.close()
 
@@ -430,7 +429,7 @@ class WorkerRuntime(Generic[OutputT]):
         self.interrupt_signal.interrupt(reason)
 
     async def aclose(self) -> None:
-        """Close what is open; the root says how it ended."""
+        """Close everything; the root records the end of the session first."""
         self.stop_conversing()
         if self._stream:
             await self._stream.aclose()
@@ -449,10 +448,10 @@ async def _run_child(
 
 
 def _task(task: str, past: Past | None) -> str:
-    """The task; a resumed session may be given nothing new."""
+    # a resumed session may get no new task, if it has unfinished work
     if task.strip():
         return task
     if past is None or not past.unfinished:
-        sentence = "the session has nothing left to do" if past else "the task is empty"
-        raise UsageError(sentence, hint='say what to do: forge run WORKER "TASK"')
+        problem = "the session has nothing left to do" if past else "the task is empty"
+        raise UsageError(problem, hint='write a task: forge run WORKER "TASK"')
     return RESUME_INTERRUPTED if past.mid_sentence else task

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """The options of WorkerRuntime for programs; None stands for the default."""
+    """Public options of WorkerRuntime; None is the default of each."""
 
     model: str | ModelProvider | None
     approval_mode: ApprovalMode | str | None
@@ -54,7 +54,7 @@ class RuntimeOptions(TypedDict, total=False):
     limits: Limits | None
     output_schema: OutputSchema | Mapping[str, Any] | None
     session: OpenSession | None
-    """Its files, and what it resumes; child workers have none of their own."""
+    """An open session, with the session that it resumes; child workers have none."""
     read_only: bool
 
 
@@ -63,22 +63,22 @@ Said = UserInput | CommandEvent
 
 
 class ConversationHooks(TypedDict, total=False):
-    """Functions that hear how a conversation goes."""
+    """Functions that are called during a conversation."""
 
     on_begin: Callable[[], object]
-    """A task is taken up."""
+    """Called when a task begins."""
     on_end: Callable[[WorkerResult | None], object]
-    """It has ended; without a result where it raised."""
+    """Called when a task has ended, without a result if it raised an error."""
     on_done: Callable[[Said, WorkerResult | None], object]
-    """Gets what was dealt with, and how that ended where it was work for the model."""
+    """Called with each handled input, and the result if the input was a task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """All that the program around a runtime gives it, but the worker.
+    """All that the surrounding program gives a runtime, except the worker.
 
-    Programs give the part that ``RuntimeOptions`` lists. The rest is internal: the command line, a replay, a batch or a
-    parent worker adds it.
+    Programs give the options in ``RuntimeOptions``. The rest is internal: the command line, a
+    replay, a batch or a parent worker adds it.
     """
 
     # what programs give
@@ -94,25 +94,25 @@ class Wiring:
     limits: Limits = field(default_factory=Limits)
     output_schema: OutputSchema | None = None
     session: OpenSession | None = None
-    """The session of the root; child workers have none of their own."""
+    """The session of the root; child workers have none."""
     read_only: bool = False
 
     # what forge adds
     host: PluginHost = field(default_factory=PluginHost)
     prepared: PreparedWorker | None = None
-    """What the sessions of this worker share, if it has many; its children have their own."""
+    """The parts that many sessions of this worker share; its children have their own."""
     sinks: tuple[Sink, ...] = ()
-    """Get each line of the record."""
+    """Functions that get each line of the log."""
     sync_consent: Callable[[], Awaitable[None]] | None = None
-    """Waits until consent is stored durably, if the sinks do not."""
+    """A function that waits until consent is stored durably, if the sinks do not."""
     session_id: str = ""
-    """The session's id; if it is empty, that of ``session``, of ``resume`` or a new one."""
+    """The session's ID; if empty, that of ``session`` or ``resume``, or a new one."""
     resume: Resumed | None = None
-    """What a resumed session did before."""
+    """The past of a resumed session."""
     parent: OpenWorker | None = None
-    """The cap of a child worker; the root has no parent."""
+    """The parent of a child worker, which caps it."""
     replay: Replay | None = None
-    """The recorded session that is repeated: it answers in place of a model."""
+    """The recorded session that answers in place of a model."""
     zones: tuple[Zone, ...] = ()
     """Folders that the user adds to those of the worker."""
     home: Path | None = None
@@ -121,9 +121,9 @@ class Wiring:
     """The common budget of a batch's sessions."""
     batch: str | None = None
     guidance: bool | None = None
-    """Whether workers that leave it open get AGENTS.md; None asks what is trusted."""
+    """True if workers that leave it open get AGENTS.md; None depends on trust."""
     locked: bool = False
-    """Whether the worker has to match its lock, also if it does not require that itself."""
+    """True if the worker has to match its lock even if it does not require one."""
 
     def completed(
         self,
@@ -132,7 +132,7 @@ class Wiring:
         options: RuntimeOptions,
         output_type: type[Any] | None = None,
     ) -> Wiring:
-        """Return the same with the options of a program, and with what a resumed session says of them."""
+        """Return the wiring with a program's options, and with those of a resumed session."""
         from forge_cli.record.places import new_session_id
 
         known = RuntimeOptions.__annotations__
@@ -180,17 +180,17 @@ class Wiring:
 
     @property
     def is_root(self) -> bool:
-        """Return True for a worker that no other one has called."""
+        """True for a worker that no other worker has called."""
         return self.depth == 0
 
     @property
     def past(self) -> Past | None:
-        """What the session that goes on has said and done."""
+        """The past of the session that continues, or None."""
         return self.resume.past if self.resume else None
 
     @property
     def stated_schema(self) -> OutputSchema | None:
-        """The schema that the program gives, else the one that an unfinished task was begun with."""
+        """The program's schema, or else the one that an unfinished task was begun with."""
         if self.output_schema is not None or self.resume is None or not self.resume.past.unfinished:
             return self.output_schema
         before = self.resume.output_schema
@@ -201,7 +201,7 @@ class Wiring:
         return OutputSchema(before)
 
     def required_by(self, organisation: Organisation | None) -> Wiring:
-        """Return the same as an organisation requires it."""
+        """Return the wiring with the requirements of an organization."""
         if organisation is None:
             return self
         on_ask, read_only = organisation.required(self.on_ask, self.read_only)
@@ -209,11 +209,10 @@ class Wiring:
 
 
 def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> OutputSchema | None:
-    """Return what the final answer has to fit, as a program says it."""
+    """Return the schema of the final answer from a program's options, or None."""
     if isinstance(schema, type):
-        raise UsageError(
-            "output_schema is a JSON Schema", hint=f"write output_type={schema.__name__} for a type"
-        )
+        hint = f"write output_type={schema.__name__} for a type"
+        raise UsageError("output_schema is a JSON Schema, not a type", hint=hint)
     if output_type is None:
         if isinstance(schema, Mapping):
             from forge_cli.engine.turns.output import OutputSchema
@@ -221,23 +220,20 @@ def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> Ou
             return OutputSchema.load(schema, where=None, folder=worker.folder)
         return cast("OutputSchema | None", schema)
     if schema is not None:
-        raise UsageError(
-            "output_schema and output_type both say what the answer has to fit",
-            hint="give one of them",
-        )
+        raise UsageError("output_schema and output_type exclude each other", hint="give one")
     from forge_cli.engine.turns.output_type import OutputType
 
     return OutputType.of(output_type)
 
 
 class TaskAtHand(Struct):
-    """The task that the requests of servers count in; ``work`` is None until there is one."""
+    """The current task, in which requests of servers count; ``work`` may be None."""
 
     work: tuple[ModelProvider, Tally, Budget] | None = None
 
 
 class Assembly(Struct, frozen=True):
-    """The tools of a worker and the gate before them: what is open without a model."""
+    """The tools of a worker and its gate, which need no model."""
 
     toolbox: Toolbox
     guard: Guard
@@ -256,15 +252,15 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
     loop: Loop
     open_calls: OpenCalls
     budget: Budget | None = None
-    """The budget of the task at hand, which its children use as well."""
+    """The budget of the current task, which its children use as well."""
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
-        """Count what servers have the model answer from now on in this task."""
-        if self.wiring.replay is None:  # the record has no such turns
+        """Count requests of servers to the model in this task from now on."""
+        if self.wiring.replay is None:  # a record has no such turns
             self.assembly.at_hand.work = self.model.provider, tally, budget
 
     def new_budget(self) -> Budget:
-        """The budget of the next task."""
+        """Return the budget of the next task."""
         from forge_cli.engine.turns.limits import Budget, stated
 
         own = self.worker.config.limits
@@ -279,7 +275,7 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> tuple[Worker, ...]:
-        """From the root down to this one."""
+        """The workers from the root down to this one."""
         above = self.wiring.parent.workers if self.wiring.parent else ()
         return (*above, self.worker)
 
@@ -290,7 +286,7 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
 
     @property
     def zones(self) -> tuple[Mapping[str, Any], ...]:
-        """The zones, as events tell them."""
+        """The zones, as events describe them."""
         from forge_cli.engine.turns.environment import describe_zone
 
         return tuple(describe_zone(zone) for zone in self.assembly.guard.judge.worker.zones)

@@ -22,7 +22,7 @@ from forge_cli.schema.config import parse_config
 
 
 def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None = None) -> Worker:
-    """A worker for commands that need none: these toolsets, the default zone, nothing said about approval."""
+    """Return a worker for commands without one: these toolsets and the default zone."""
     data: dict[str, object] = {"name": "forge", "toolsets": toolsets}
     if sandbox is not None:
         data["sandbox"] = sandbox
@@ -45,12 +45,11 @@ async def opened(
     user_text: str | None = None,
     is_told: Callable[[str], bool] = lambda message: True,
 ) -> AsyncIterator[Assembly]:
-    """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
+    """Open a worker's tools and its gate without a model.
 
-    Without ``confines`` another program runs what is judged, and confines nothing.
-
-    ``parent`` is the parent worker; ``home`` takes the place of forge's own, and ``user_text`` that of the user's
-    config.yaml; ``is_told`` leaves messages out.
+    Without ``make_zones``, calls can only be judged. Without ``confines``, another program runs
+    the commands and confines nothing. ``home`` replaces forge's own folder, and ``user_text`` the
+    user's config.yaml. ``is_told`` returns False for messages to leave out.
     """
     bus = bus or EventBus()
     folder = PreparedWorker(worker, host or PluginHost(), home).within(workspace)

@@ -157,7 +157,7 @@ def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_to
     [
         (401, "refused the key in OPENAI_API_KEY"),
         (403, "refused what the key in OPENAI_API_KEY asks for"),
-        (404, "knows no such model or address"),
+        (404, "has no such model or path"),
     ],
 )
 def test_a_key_or_a_model_that_is_refused_ends_the_batch_at_once(

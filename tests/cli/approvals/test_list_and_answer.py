@@ -76,7 +76,7 @@ def parked(clerk: Project, cli) -> list[dict[str, Any]]:
     done = cli("run", "worker.yaml", "go", "--on-ask", "park")
     assert done.code == 10
     assert (
-        f"forge approvals list shows what waits; after the answers: -r {log(clerk).stem}"
+        f"forge approvals list shows the pending requests; after the answers: -r {log(clerk).stem}"
         in done.err
     )
     return pending(cli)

@@ -205,7 +205,7 @@ def test_a_server_of_ones_own_is_asked(cli, monkeypatch: pytest.MonkeyPatch) -> 
     [
         (b"nonsense", 200, ""),
         (b"[]", 200, ""),
-        (b"", 404, "knows no such model or address (HTTP 404)"),
+        (b"", 404, "has no such model or path (HTTP 404)"),
     ],
 )
 def test_a_server_that_tells_nothing(
@@ -227,7 +227,7 @@ def test_a_server_that_never_answers_or_is_not_there_holds_nobody_up(
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}/v1")
         silent = cli("models", "list")
     gone = cli("models", "list")
-    assert "said nothing for 3 s" in silent.out
+    assert "did not respond for 3 s" in silent.out
     assert "cannot be reached: Connection refused" in gone.out
     assert (silent.code, gone.code) == (0, 0)
 

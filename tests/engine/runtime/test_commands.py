@@ -321,7 +321,7 @@ def test_what_was_allowed_is_told_and_taken_back(worker: Project) -> None:
     converse(worker, bus, add, "a", add, "b", add, "c", begin=begin)
     assert len(ui.of("approvalRequired")) == 2
     assert grants(ui) == [["add a=1 b=1"], [], ["add a=1 b=1"]]
-    assert "1 grant taken back: what was allowed asks again" in statuses(ui, "info")
+    assert "1 grant revoked" in statuses(ui, "info")
 
 
 @pytest.mark.parametrize("which", ["1", "0", "x", "-1"])
@@ -580,4 +580,4 @@ def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "undo")))
-    assert statuses(ui, "error") == ["this session is not kept, so nothing of it can be undone"]
+    assert statuses(ui, "error") == ["this session is not kept, so it cannot be undone"]

@@ -250,7 +250,9 @@ def test_five_workers_deep_is_the_most(tree: Tree) -> None:
     tree.worker("w7", "never reached")
     tree.boss(allowed("w1"))
     seen = tree.run(calls(call("w1", input="x")), "{result}")
-    refusal = "'w6' would be 6 workers deep, and 5 is the most: boss > w1 > w2 > w3 > w4 > w5 > w6"
+    refusal = (
+        "'w6' would be 6 workers deep, but the maximum is 5: boss > w1 > w2 > w3 > w4 > w5 > w6"
+    )
     assert seen.result.response == f"1: 2: 3: 4: 5: {refusal}"
     assert max(line["depth"] for line in seen.lines) == 5
     assert [event.status for event in results(seen, 5)] == ["error"]
@@ -258,7 +260,7 @@ def test_five_workers_deep_is_the_most(tree: Tree) -> None:
 
 def test_a_worker_that_is_at_work_is_not_called_again(tree: Tree) -> None:
     tree.worker("helper", calls(call("boss", input="x")), "{result}", toolsets=(allowed("boss"),))
-    sentence = "'boss' is at work already and cannot be called again: boss > helper > boss"
+    sentence = "'boss' is already running and cannot call itself: boss > helper > boss"
     assert tree.run(ASK_HELPER, "{result}").result.response == sentence
 
 
@@ -266,7 +268,7 @@ def test_a_cycle_through_a_link_is_a_cycle(tree: Tree) -> None:
     (tree.project.folder / "other.yaml").symlink_to("boss.yaml")
     tree.boss(allowed("./other.yaml"))
     assert (
-        "is at work already" in tree.run(calls(call("boss", input="x")), "{result}").result.response
+        "is already running" in tree.run(calls(call("boss", input="x")), "{result}").result.response
     )
 
 
@@ -285,7 +287,7 @@ FAILURES = {
         ["no"] * 4,
         "output_schema: {type: object}",
         "invalid_output",
-        "does not fit its schema",
+        "does not match its schema",
     ),
     "a zone is missing": (["x"], "sandbox: {zones: [{name: gone}]}", "failed", "helper.yaml:3:"),
 }

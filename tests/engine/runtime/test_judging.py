@@ -78,7 +78,7 @@ def test_every_call_is_kept_and_only_what_was_made_is_a_yes(project: Project) ->
     second, first = (row["session"] for row in rows)  # the last comes first
     shown = project.forge("sessions", "show", first).stdout
     assert "ask -> no by headless" in shown
-    assert "whether it is made is up to mine" in shown
+    assert "mine decides whether it is made" in shown
     assert "ask -> yes by user (mine)" in project.forge("sessions", "show", second).stdout
     assert "saves 1 of 1 question" in project.forge("approvals", "suggest").stdout
     assert json.loads(project.forge("approvals", "list", "--json").stdout) == []

@@ -147,7 +147,7 @@ def test_a_type_without_a_schema_is_refused_by_name(project: Project, output_typ
 
 
 def test_a_schema_and_a_type_together_are_refused(project: Project) -> None:
-    with pytest.raises(UsageError, match="give one of them"):
+    with pytest.raises(UsageError, match="give one"):
         ask(project, City, "x", output_schema={"type": "object"})
 
 

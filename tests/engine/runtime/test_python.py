@@ -243,7 +243,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         WorkerRuntime(worker=Worker.of(name="w"), **given)
     named: dict = {"worker": "worker.yaml"}
     with pytest.raises(
-        TypeError, match=r"worker must be what load_worker\(PATH\) or .* gives, not 'worker.yaml'"
+        TypeError, match=r"worker must come from load_worker\(PATH\) or .*, not 'worker.yaml'"
     ):
         WorkerRuntime(**named)
 
@@ -378,7 +378,7 @@ async def test_one_task_at_a_time() -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.run, "go")
                 await begun.wait()
-                with pytest.raises(UsageError, match="the runtime works on a task already"):
+                with pytest.raises(UsageError, match="the runtime is already running a task"):
                     await runtime.run("go, too")
                 done.set()
             assert runtime.result

@@ -17,9 +17,9 @@ from .test_requests import ECHO, answered, attended, worker
 
 HERO = "hero (hero-1: Superman|hero-2: Green Lantern; required): "
 PET = "pet (p1: Cat|p2: Dog; empty: none): "
-SIZES = "sizes (several of small|large, with commas between; empty: small): "
+SIZES = "sizes (several of small|large, separated by commas; empty: small): "
 FRIENDS = (
-    "friends (several of hero-1: Superman|hero-2: Green Lantern, with commas between; required): "
+    "friends (several of hero-1: Superman|hero-2: Green Lantern, separated by commas; required): "
 )
 
 
@@ -73,7 +73,7 @@ def test_a_form_that_never_fits_is_declined_and_that_is_said(project: Project) -
     seen, _ = attended(project, ECHO, "done", lines=["y", "x", "", "", "Superman", "x", "x"])
     assert answered(seen) == {"action": "decline"}
     said = [event.message for event in seen.of(StatusEvent)]
-    assert "the form is declined: it did not fit 3 times" in said
+    assert "the form is declined after 3 invalid answers" in said
 
 
 VALUES = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, unique=True)

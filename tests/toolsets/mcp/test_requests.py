@@ -106,7 +106,7 @@ def test_sampling_asks_once_in_a_session(project: Project, where: str) -> None:
     ]
     assert seen.result.response == "done"
     told = [event.message for event in seen.of(StatusEvent)]
-    assert sum("the MCP server s had an answer from" in sentence for sentence in told) == 2
+    assert sum("answered the MCP server s: " in sentence for sentence in told) == 2
 
 
 def test_sampling_that_is_denied_or_that_nobody_can_allow(project: Project) -> None:
@@ -306,7 +306,7 @@ def test_prompts_are_announced_and_sent_by_their_name(project: Project) -> None:
         {"name": "s__bare", "description": "", "arguments": []},
     )
     text = 'write up: {"topic": "two words", "style": "short"}\n\nassistant: At once.'
-    shown = StatusEvent("info", f"/s__write_up says: {text}")
+    shown = StatusEvent("info", f"/s__write_up: {text}")
     assert said_by_user(events) == [text]
     sent = next(event for event in events if isinstance(event, MessageEvent))
     assert events.index(shown) < events.index(sent)
