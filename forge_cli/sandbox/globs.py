@@ -110,7 +110,9 @@ def _set(members: str, *, negated: bool) -> str:
         else:
             # The start of a range is always a member, even if the end is before it.
             ranges.append(f"{re.escape(start)}-{re.escape(max(start, end or start))}")
-    return f"[^/{''.join(ranges)}]" if negated else f"(?!/)[{''.join(ranges)}]"
+    if negated:
+        return f"[^/{''.join(ranges)}]"
+    return f"(?!/)[{''.join(ranges)}]"
 
 
 def _split(tokens: Sequence[str], at: str) -> list[list[str]]:

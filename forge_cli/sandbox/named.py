@@ -224,7 +224,9 @@ class NamedSecrets:
                 opening, kind, sure=sure and (kind != "token" or match["close"] != "")
             )
         if how == "element":
-            return self._element(at, kind) if before.endswith("<") else None
+            if before.endswith("<"):
+                return self._element(at, kind)
+            return None
         if how in ("typed", "listed"):
             return None
         if kind in ("authorization", "cookie"):
@@ -256,7 +258,9 @@ class NamedSecrets:
             end = self._end(_LINE, further.end())
         self._reached = self._reached or end + len(indent) + 4 > len(self._text)
         value = self._text[begin:end]
-        return NamedSecret(begin, end, kind) if _counts_in_quotes(kind, value.strip()) else None
+        if _counts_in_quotes(kind, value.strip()):
+            return NamedSecret(begin, end, kind)
+        return None
 
     def _quoted(self, opening: re.Match[str], kind: str, *, sure: bool) -> NamedSecret | None:
         """Return a value in quotes; unless ``sure``, only a value that is no ordinary word."""
@@ -266,13 +270,13 @@ class NamedSecrets:
         if kind == "authorization" and (scheme := _SCHEME.match(value)):
             begin += scheme.end()
             value = value[scheme.end() :]
-            return (
-                NamedSecret(begin, end, kind)
-                if _counts_in_header(kind, value, known=True)
-                else None
-            )
+            if _counts_in_header(kind, value, known=True):
+                return NamedSecret(begin, end, kind)
+            return None
         may = sure or kind == "cookie" or len(value) >= _LONG_WORD or _is_strong(value)
-        return NamedSecret(begin, end, kind) if may and _counts_in_quotes(kind, value) else None
+        if may and _counts_in_quotes(kind, value):
+            return NamedSecret(begin, end, kind)
+        return None
 
     def _close(self, opening: re.Match[str]) -> int:
         """Return the end of a quoted text, also in JSON inside JSON, or else of the line."""
@@ -308,7 +312,9 @@ class NamedSecrets:
             at += scheme.end()
             value = value[scheme.end() :]
         counts = _counts_in_header(kind, value.strip(), known=scheme is not None)
-        return NamedSecret(at, at + len(self._text[at:end].rstrip()), kind) if counts else None
+        if counts:
+            return NamedSecret(at, at + len(self._text[at:end].rstrip()), kind)
+        return None
 
     def _element(self, at: int, kind: str) -> NamedSecret | None:
         end = self._end(_CONTENT, at)
@@ -316,7 +322,9 @@ class NamedSecrets:
         is_secret = self._text.startswith("</", end) and _counts_in_quotes(
             kind, self._text[at:end].strip()
         )
-        return NamedSecret(at, end, kind) if is_secret else None
+        if is_secret:
+            return NamedSecret(at, end, kind)
+        return None
 
     def _plain(self, match: re.Match[str], kind: str, name: str, before: str) -> NamedSecret | None:
         """Return an unquoted value.
@@ -342,7 +350,9 @@ class NamedSecrets:
         if after in ("(", "[") or (after == "<" and how == "colon") or is_placeholder(value):
             return None
         if kind == "signature":
-            return NamedSecret(at, end, kind) if len(value) >= 16 else None
+            if len(value) >= 16:
+                return NamedSecret(at, end, kind)
+            return None
         blanks = match[how][-1:] in (" ", "\t") if how else False
         if how in ("fallback", "listed", "blank") and not of_flag:
             is_open = True
@@ -361,7 +371,9 @@ class NamedSecrets:
             kind == "password" and len(value) >= 4 and value.isdigit() and begins_line
         )
         counts = strong or (is_open and _counts_when_open(kind, value, after))
-        return NamedSecret(at, end, kind) if counts else None
+        if counts:
+            return NamedSecret(at, end, kind)
+        return None
 
     def _end(self, pattern: re.Pattern[str], at: int) -> int:
         begin, end = self._ends.get(pattern, (0, 0))

@@ -157,7 +157,9 @@ class Redactor:
             return None
         redacted = self.redact_text(text)
         with suppress(ValueError):
-            return str(json.loads(redacted[len(begin) :])) if redacted.startswith(begin) else None
+            if redacted.startswith(begin):
+                return str(json.loads(redacted[len(begin) :]))
+            return None
         return MARK.format(name=found[0].kind)
 
     def redact_text(self, text: str) -> str:
@@ -235,7 +237,9 @@ class Redactor:
         end = start + len(text[start:end].rstrip("\\"))
         read = PlainReading(text[start:end])
         first = _first_end(self._plain_beginnings, read.plain, 0, len(read.plain))
-        return start + read.span(first)[0] if first < len(read.plain) else end
+        if first < len(read.plain):
+            return start + read.span(first)[0]
+        return end
 
     def _escaped(self, text: str, start: int) -> list[tuple[re.Match[str], str]]:
         """Return the known values that a text contains only with escapes."""

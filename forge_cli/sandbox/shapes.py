@@ -203,7 +203,9 @@ class PlainReading:
         if end is None:
             begin += place - self._begins[piece]
             end = begin + 1
-        return (begin, end) if self._is_ascii else (self._in_text(begin), self._in_text(end))
+        if self._is_ascii:
+            return (begin, end)
+        return (self._in_text(begin), self._in_text(end))
 
     def _in_text(self, place: int) -> int:
         return len(self._given[:place].encode("latin-1").translate(None, _CONTINUED))
@@ -246,4 +248,6 @@ def _read_escape(escape: re.Match[str]) -> str:
 
 
 def _in_bytes(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")

@@ -287,7 +287,9 @@ class WorkerProcesses(Processes):
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
-        return own if self._proxy is None else {**own, **self._proxy.variables()}
+        if self._proxy is None:
+            return own
+        return {**own, **self._proxy.variables()}
 
     def wrap(
         self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), *, names: bool = False

@@ -231,7 +231,9 @@ def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
 def describe_os_error(error: OSError) -> str:
     """Return the reason of an error, with its path."""
     reason = error.strerror or str(error)
-    return f"{shown(str(error.filename))}: {reason}" if error.filename else reason
+    if error.filename:
+        return f"{shown(str(error.filename))}: {reason}"
+    return reason
 
 
 def _end(changes: ChangeSet, walk: ZoneWalk) -> None:

@@ -131,7 +131,9 @@ class PathChange(Struct, frozen=True):
             return "changed"
         if (self.before.mode, self.before.owner) != (self.after.mode, self.after.owner):
             return "mode"
-        return "linked" if self.before.modified == self.after.modified else "times"
+        if self.before.modified == self.after.modified:
+            return "linked"
+        return "times"
 
 
 def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) -> Entry:
@@ -403,7 +405,9 @@ def without_set_id(change: PathChange) -> PathChange:
 def _inherited(path: Path) -> int:
     """Return the set-group-ID bit that the kernel gives a new folder in this place."""
     around = next((info for folder in path.parents if (info := _lstat(folder))), None)
-    return around.st_mode & stat.S_ISGID if around else 0
+    if around:
+        return around.st_mode & stat.S_ISGID
+    return 0
 
 
 def dump_change(change: PathChange) -> dict[str, Any]:

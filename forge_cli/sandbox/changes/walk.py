@@ -163,7 +163,9 @@ class ZoneWalk:
         now = self.look(change, content=True)
         if _equal(now, change.after):
             return "after"
-        return "before" if _equal(now, change.before) else None
+        if _equal(now, change.before):
+            return "before"
+        return None
 
     def open_folder(self, change: PathChange, wanted: Entry | None) -> None:
         """Make a folder writable until all its files are written or deleted."""

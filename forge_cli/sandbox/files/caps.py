@@ -88,13 +88,17 @@ def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
         named = other.parse(path)
     except ToolError:
         return None
-    return None if named.base is None else name_in(sandbox, named.base.joinpath(*named.parts))
+    if named.base is None:
+        return None
+    return name_in(sandbox, named.base.joinpath(*named.parts))
 
 
 def name_in(sandbox: FileOperations, real: Path) -> str | None:
     """Return the virtual path of a file on the host, or None if no zone has it."""
     zone = innermost_zone(real, sandbox.zones)
-    return None if zone is None else virtual_path(zone, real.relative_to(zone.path).parts)
+    if zone is None:
+        return None
+    return virtual_path(zone, real.relative_to(zone.path).parts)
 
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:

@@ -81,7 +81,9 @@ def _check_deletable(path: ParsedPath, place: Place, zones: Sequence[Zone]) -> N
 
 def _writable(zones: Sequence[Zone]) -> str:
     names = ", ".join(sorted(f"/{zone.name}" for zone in zones if zone.mode is ZoneMode.RW))
-    return f"zones that can be written: {names}" if names else "no zone can be written"
+    if names:
+        return f"zones that can be written: {names}"
+    return "no zone can be written"
 
 
 def consent_verdict(place: Place, access: Access, own: OwnFiles) -> Verdict:
@@ -258,7 +260,9 @@ class OwnFiles:
         if place in self:
             return "it is one of the worker's own files", "protected names: the worker's own files"
         found = self.loaded().why(_ways(place))
-        return (found, "protected names: the files that forge loads") if found else None
+        if found:
+            return (found, "protected names: the files that forge loads")
+        return None
 
     def __contains__(self, place: Place) -> bool:
         for way in _ways(place):

@@ -159,7 +159,9 @@ class HeldFile(Struct, frozen=True):
         self.changed(self.place, None)
 
     def _changing(self, data: bytes | None) -> AbstractContextManager[None]:
-        return self.open_changes().changing(self, data) if self.open_changes else nullcontext()
+        if self.open_changes:
+            return self.open_changes().changing(self, data)
+        return nullcontext()
 
     @contextmanager
     def _reading(self) -> Iterator[BufferedReader]:

@@ -151,7 +151,9 @@ class FileOperations(ABC):
     def attributes(self, path: str) -> os.stat_result | None:
         """Return the mode, owner and other attributes of a file; None if there is no file."""
         with self.hold(path, Access.INFO) as held:
-            return held.place.info if held.kind == "file" else None
+            if held.kind == "file":
+                return held.place.info
+            return None
 
     def write_bytes(
         self,
@@ -195,7 +197,9 @@ class FileOperations(ABC):
             return ListedName(shown_name, "directory", enters=usable)
         # The entry is a link or a special file, so that it has to be looked at.
         found = self._entry(place, entry)
-        return ListedName(found.name, found.kind) if found else None
+        if found:
+            return ListedName(found.name, found.kind)
+        return None
 
     def _link_target(self, place: Place, name: str) -> tuple[FileKind, int]:
         try:

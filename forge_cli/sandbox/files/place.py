@@ -58,7 +58,9 @@ class Place(Struct, frozen=True):
         """The kind of the file, or None; the root of a zone is a folder even before it is made."""
         if not self.parts:
             return "directory"
-        return None if self.info is None else kind_of(self.info.st_mode)
+        if self.info is None:
+            return None
+        return kind_of(self.info.st_mode)
 
 
 Identity = tuple[int, int]
@@ -76,7 +78,9 @@ def identity_of(info: os.stat_result) -> Identity:
 
 def state_of(info: os.stat_result | None) -> FileState | None:
     """Return the state of a file, or None if there is none."""
-    return None if info is None else (info.st_dev, info.st_ino, info.st_ctime_ns)
+    if info is None:
+        return None
+    return (info.st_dev, info.st_ino, info.st_ctime_ns)
 
 
 def kind_of(mode: int) -> FileKind:
@@ -85,7 +89,9 @@ def kind_of(mode: int) -> FileKind:
         return "file"
     if stat.S_ISDIR(mode):
         return "directory"
-    return "link" if stat.S_ISLNK(mode) else "special"
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "special"
 
 
 @contextmanager

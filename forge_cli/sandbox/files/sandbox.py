@@ -223,7 +223,9 @@ class Sandbox(FileOperations):
     @property
     def hidden(self) -> Mapping[Path, Collection[str]]:
         """The names in each folder that tools do not see: forge's own folder and its key files."""
-        return {self._home.parent: (self._home.name,), self._home: _KEYS} if self._home else {}
+        if self._home:
+            return {self._home.parent: (self._home.name,), self._home: _KEYS}
+        return {}
 
     def hides(self, real: Path) -> bool:
         """Return True for forge's folder except zones inside it, and always for its keys."""
@@ -265,7 +267,9 @@ def _forget_change(place: Place, info: os.stat_result | None) -> None:
 
 def _access_by_kind(place: Place, access: Access) -> Access:
     """Return LIST for reading a folder, else the access itself."""
-    return Access.LIST if access is Access.READ and place.kind == "directory" else access
+    if access is Access.READ and place.kind == "directory":
+        return Access.LIST
+    return access
 
 
 class CallSandbox(FileOperations):

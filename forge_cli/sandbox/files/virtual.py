@@ -99,7 +99,9 @@ def spell_path(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) 
             return "."
         dot = "./" if below[0] == HOME or USER_HOME.fullmatch(below[0]) else ""
         return f"{dot}{'/'.join(below)}{slash}"
-    return virtual_path(zone, inside) + slash if zone else path.text
+    if zone:
+        return virtual_path(zone, inside) + slash
+    return path.text
 
 
 class NoZone(ToolError):
@@ -151,7 +153,9 @@ def _zone_list(zones: Sequence[Zone]) -> str:
     if not zones:
         return "this worker has no zones, so it can use no files"
     names = ", ".join(sorted(f"/{zone.name}" for zone in zones))
-    return f"the zones are {names}" if len(zones) > 1 else f"the only zone is {names}"
+    if len(zones) > 1:
+        return f"the zones are {names}"
+    return f"the only zone is {names}"
 
 
 def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:

@@ -37,7 +37,9 @@ class IgnoreRule(Struct, frozen=True):
         text = text.removesuffix("/")
         glob = text.removeprefix("/") if "/" in text else f"**/{text}"
         try:
-            return cls(glob_expression(glob), negated, folders_only) if text else None
+            if text:
+                return cls(glob_expression(glob), negated, folders_only)
+            return None
         except BadGlob:
             return None
 
@@ -46,7 +48,9 @@ def _without_trailing_blanks(line: str) -> str:
     """Remove trailing spaces, except one that a backslash escapes."""
     text = line.rstrip(" ")
     backslashes = len(text) - len(text.rstrip("\\"))
-    return f"{text} " if backslashes % 2 and len(text) < len(line) else text
+    if backslashes % 2 and len(text) < len(line):
+        return f"{text} "
+    return text
 
 
 class IgnoreRun(Struct, frozen=True):

@@ -452,7 +452,9 @@ def _loose_on_way(path: Path, writable: Sequence[Path]) -> Iterator[tuple[str, s
 
 
 def _target_now(place: str) -> str | None:
-    return os.path.realpath(place) if os.path.lexists(place) else None
+    if os.path.lexists(place):
+        return os.path.realpath(place)
+    return None
 
 
 def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
@@ -570,7 +572,9 @@ class KeptHooks:
 
 
 def _target(place: Path) -> str | None:
-    return os.readlink(place) if place.is_symlink() else None
+    if place.is_symlink():
+        return os.readlink(place)
+    return None
 
 
 def _restore(place: Path, target: str | None) -> None:

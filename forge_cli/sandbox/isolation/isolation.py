@@ -117,7 +117,9 @@ class Confined(Struct, frozen=True):
         return any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
 
     def exceeded(self) -> str | None:
-        return self.temporary.exceeded() if self.temporary else None
+        if self.temporary:
+            return self.temporary.exceeded()
+        return None
 
     def end_excess(self) -> None:
         if self.temporary:
@@ -146,7 +148,9 @@ class Confined(Struct, frozen=True):
 
     def _settle(self, name: str) -> str:
         renamed = None if self.accepts is None or self.accepts(name) else set_aside(Path(name))
-        return f"{name} (renamed to {renamed})" if renamed else name
+        if renamed:
+            return f"{name} (renamed to {renamed})"
+        return name
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         if self.proxy is None:

@@ -166,7 +166,9 @@ def _put_back(path: Path, entry: _Entry) -> Sequence[str]:
     except (OSError, ToolError):
         done = False
     if stat.S_ISDIR(entry.mode):
-        return [f"{path} (put back{written})"] if aside else ()
+        if aside:
+            return [f"{path} (put back{written})"]
+        return ()
     return [f"{path} ({'put back' if done else 'it could not be put back'}{written})"]
 
 

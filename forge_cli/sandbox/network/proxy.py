@@ -167,7 +167,9 @@ class CommandProxy:
         finally:
             self.close()
         found = next(filter(None, map(_listening_socket, descriptors)), None)
-        return None if found is None else await SocketListener.from_socket(found)
+        if found is None:
+            return None
+        return await SocketListener.from_socket(found)
 
     async def _serve(
         self, client: SocketStream, slots: anyio.Semaphore, stop_clock: StopClock

@@ -97,7 +97,9 @@ def is_address(host: str) -> bool:
 
 def host_and_port(host: str, port: int) -> str:
     """Return ``name:443``, with an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if ":" in host:
+        return f"[{host}]:{port}"
+    return f"{host}:{port}"
 
 
 def address_refusal(address: str) -> str | None:
@@ -169,7 +171,9 @@ class NetworkRule(Struct, frozen=True):
             return None
         if self._lies_within(other):
             return replace(self, ports=ports)
-        return replace(other, ports=ports) if other._lies_within(self) else None
+        if other._lies_within(self):
+            return replace(other, ports=ports)
+        return None
 
     def _lies_within(self, other: NetworkRule) -> bool:
         if other.subdomains:
@@ -227,9 +231,13 @@ def _split(text: str) -> tuple[str, str | None]:
         raise ValueError(
             f"{shown(text)} is not a host name; write an IPv6 address as '[2001:db8::1]:443'"
         )
-    return (text[:closed] + name, port) if colon else (text, None)
+    if colon:
+        return (text[:closed] + name, port)
+    return (text, None)
 
 
 def _is_local(host: str) -> str | None:
     local = host == _LOCAL or host.endswith(f".{_LOCAL}")
-    return "is a name of this machine itself" if local else None
+    if local:
+        return "is a name of this machine itself"
+    return None

@@ -262,4 +262,6 @@ def alike_exactly(line: str, wanted: Sequence[str], number: int) -> bool:
         return text in line
     if is_first:
         return line.endswith(text)
-    return line.startswith(text) if is_last else line == text
+    if is_last:
+        return line.startswith(text)
+    return line == text

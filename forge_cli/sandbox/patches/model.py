@@ -99,13 +99,17 @@ class Change(Struct, frozen=True):
 
     @property
     def access(self) -> Access:
-        return Access.DELETE if self.after is None else Access.WRITE
+        if self.after is None:
+            return Access.DELETE
+        return Access.WRITE
 
     @property
     def kind(self) -> str:
         if self.before is None:
             return "created"
-        return "deleted" if self.after is None else "changed"
+        if self.after is None:
+            return "deleted"
+        return "changed"
 
     def unified(self) -> str:
         """Return the difference between the old and the new content."""
@@ -169,11 +173,15 @@ class Lines:
 
     @property
     def current(self) -> str | None:
-        return self._lines[self._next] if self._next < len(self._lines) else None
+        if self._next < len(self._lines):
+            return self._lines[self._next]
+        return None
 
     @property
     def following(self) -> str | None:
-        return self._lines[self._next + 1] if self._next + 1 < len(self._lines) else None
+        if self._next + 1 < len(self._lines):
+            return self._lines[self._next + 1]
+        return None
 
     def take(self) -> str:
         self._next += 1

@@ -196,7 +196,9 @@ class Reindent(Struct, frozen=True):
             return text
         indent = _indent(text)
         shifted = self.shift(indent)
-        return None if shifted is None else shifted + text.removeprefix(indent)
+        if shifted is None:
+            return None
+        return shifted + text.removeprefix(indent)
 
 
 def reindent(pairs: Iterable[tuple[str, str]]) -> Reindent | None:
@@ -214,7 +216,9 @@ def in_place_of(gone: Iterable[tuple[str, str]], text: str) -> str | None:
         return text
     indent = _indent(text)
     meant = {_indent(file) for hunk, file in gone if hunk.strip() and _indent(hunk) == indent}
-    return meant.pop() + text.removeprefix(indent) if len(meant) == 1 else None
+    if len(meant) == 1:
+        return meant.pop() + text.removeprefix(indent)
+    return None
 
 
 def _shifts(known: set[tuple[str, str]]) -> Iterator[Shift]:
@@ -232,7 +236,9 @@ def _shifts(known: set[tuple[str, str]]) -> Iterator[Shift]:
 
 def _with_tabs(width: int, indent: str) -> str | None:
     tabs, rest = divmod(len(indent), width)
-    return None if indent.strip(" ") else "\t" * tabs + " " * rest
+    if indent.strip(" "):
+        return None
+    return "\t" * tabs + " " * rest
 
 
 def _indent(line: str) -> str:
@@ -243,7 +249,9 @@ def file_reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
     """Return a reader for ``plan_patch``."""
 
     def read(path: str) -> bytes | None:
-        return sandbox.read_bytes(path) if sandbox.exists(path) else None
+        if sandbox.exists(path):
+            return sandbox.read_bytes(path)
+        return None
 
     return read
 

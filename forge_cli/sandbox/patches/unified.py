@@ -95,7 +95,9 @@ def _content(hunks: tuple[Hunk, ...]) -> str:
             hunks[-1].where, "a new file has one hunk, in which every line begins with '+'"
         )
     text = "".join(f"{line}\n" for line in hunks[0].new)
-    return text.removesuffix("\n") if hunks[0].final_newline is False else text
+    if hunks[0].final_newline is False:
+        return text.removesuffix("\n")
+    return text
 
 
 def _hunks(lines: Lines) -> Iterator[Hunk]:

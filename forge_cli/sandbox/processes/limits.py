@@ -234,7 +234,9 @@ def _setter() -> str | None:
 
 
 def _within(size: int, hard: int) -> int:
-    return size if hard == resource.RLIM_INFINITY else min(size, hard)
+    if hard == resource.RLIM_INFINITY:
+        return size
+    return min(size, hard)
 
 
 def _resident(pid: int) -> int:

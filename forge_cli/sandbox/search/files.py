@@ -74,7 +74,9 @@ class Include(Struct, frozen=True):
 
 def _whole(glob: str) -> str:
     glob = f"{glob}**" if glob.endswith("/") else glob
-    return glob.removeprefix("/") if "/" in glob else f"**/{glob}"
+    if "/" in glob:
+        return glob.removeprefix("/")
+    return f"**/{glob}"
 
 
 class FileWalk:

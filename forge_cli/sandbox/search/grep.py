@@ -179,7 +179,9 @@ def _ripgrep(sandbox: FileOperations) -> str | None:
     if program is None or not os.path.isabs(program):
         return None
     real = Path(os.path.realpath(program))
-    return None if any(real.is_relative_to(zone.path) for zone in sandbox.zones) else str(real)
+    if any(real.is_relative_to(zone.path) for zone in sandbox.zones):
+        return None
+    return str(real)
 
 
 def refuse_secret(path: str, resolved: str = "") -> None:

@@ -243,7 +243,9 @@ class Copies:
         return ()
 
     def exceeded(self) -> str | None:
-        return None if self.temporary else self.wrap.exceeded()
+        if self.temporary:
+            return None
+        return self.wrap.exceeded()
 
     def end_excess(self) -> None:
         self.wrap.end_excess()
@@ -296,7 +298,9 @@ class Copies:
         Watching needs Linux 5.9, and no other program that watches this process in the same way.
         """
         found = self._reported()
-        return Reached(**found["seen"]) if found and found["seen"] is not None else None
+        if found and found["seen"] is not None:
+            return Reached(**found["seen"])
+        return None
 
     def refused_sockets(self) -> Iterator[str]:
         """Yield the unix sockets that the command could have used without confinement."""
@@ -411,7 +415,9 @@ class AppliedCopies(Copies):
     def _apply(self, changes: ChangeSet) -> None:
         for _ in range(_MAX_ATTEMPTS):
             try:
-                return apply_changes(changes, self.keep) if changes.changes else None
+                if changes.changes:
+                    return apply_changes(changes, self.keep)
+                return None
             except Stale:
                 changes = read_again(changes)
         raise ToolError("its changes are lost: another program keeps changing the same files")
@@ -486,7 +492,9 @@ def overlay_problem(home: Path) -> str | None:
                 argv, pass_fds=[descriptor], capture_output=True, timeout=_TIMEOUT, check=False
             )
     said = done.stderr.decode(errors="replace").strip().removeprefix(f"forge: {enter.NOTHING}: ")
-    return said or "it did not start" if done.returncode else None
+    if done.returncode:
+        return said or "it did not start"
+    return None
 
 
 @contextmanager

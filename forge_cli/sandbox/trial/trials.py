@@ -171,7 +171,9 @@ class Trials:
                 )
             tried = await self._run(argv, folder, run, writable, programs, seconds)
             if tried is not None and withheld is None:
-                return replace(tried, unsure=_MOVED) if may_lack_rename(tried.done) else tried
+                if may_lack_rename(tried.done):
+                    return replace(tried, unsure=_MOVED)
+                return tried
             if tried is not None and withheld is not None:
                 return self._doubted(tried, argv, cwd, withheld)
         raise NotTried("another program keeps changing the same files")
@@ -361,4 +363,6 @@ class Trials:
 
 def _kind(path: str, line: str) -> Literal["read", "write"]:
     """Return the access that a line wants to a path: write for a redirection, else read."""
-    return "write" if any(f">{gap}{path}" in line for gap in ("", " ")) else "read"
+    if any(f">{gap}{path}" in line for gap in ("", " ")):
+        return "write"
+    return "read"

@@ -158,7 +158,9 @@ def _special_kind(path: Path) -> str | None:
     if stat.S_ISSOCK(mode):
         return "socket"
     is_device = stat.S_ISBLK(mode) or stat.S_ISCHR(mode)
-    return "device" if is_device and str(path) not in _DEVICES else None
+    if is_device and str(path) not in _DEVICES:
+        return "device"
+    return None
 
 
 @cache

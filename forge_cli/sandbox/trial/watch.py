@@ -263,7 +263,9 @@ class Watch:
                 _DESCRIPTOR.pack(number, _ADD_AND_ANSWER, mine.fileno(), 0, flags),
             )
         except OSError as error:
-            return error.errno if error.errno == errno.EMFILE else errno.EPERM
+            if error.errno == errno.EMFILE:
+                return error.errno
+            return errno.EPERM
         finally:
             mine.close()
         return 0
@@ -304,7 +306,9 @@ class Watch:
             return errno.ENOENT
         state = "there" if _is_socket(pid, name) else "absent"
         self._record(self._sockets, name, state)
-        return errno.ENOENT if state == "absent" else errno.EPERM
+        if state == "absent":
+            return errno.ENOENT
+        return errno.EPERM
 
     def _use(self, pid: int, descriptor: int) -> None:
         """Note that a replaced socket has shown its purpose."""
@@ -399,7 +403,9 @@ def _target(family: int, address: bytes) -> str | None:
     host = socket.inet_ntop(family, data)
     if host.startswith(("127.", "::ffff:127.")) or host in ("0.0.0.0", "::", "::1"):  # noqa: S104
         return None
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if ":" in host:
+        return f"[{host}]:{port}"
+    return f"{host}:{port}"
 
 
 def _socket_name(pid: int, address: bytes) -> str:
@@ -419,7 +425,9 @@ def _whole(pid: int, folder: int | None, name: str) -> str:
     around = posix.readlink(
         f"/proc/{pid}/cwd" if here else f"/proc/{pid}/fd/{(folder or 0) & 0xFFFFFFFF}"
     )
-    return _normal(f"{around}/{name}") if name else around
+    if name:
+        return _normal(f"{around}/{name}")
+    return around
 
 
 def _normal(path: str) -> str:

@@ -114,7 +114,9 @@ def _read_rule(text: str) -> str:
 
 
 def _network_form(value: object) -> str:
-    return "[names]" if isinstance(value, list) else "[all]"
+    if isinstance(value, list):
+        return "[names]"
+    return "[all]"
 
 
 NetworkConfig = Annotated[

@@ -158,7 +158,9 @@ def _unmakeable(root: Path) -> str | None:
 
     # Confined, this process cannot know; its parent has checked the folder outside.
     writable = inherited_confinement() or os.access(above, os.W_OK | os.X_OK)
-    return None if writable else os.strerror(errno.EACCES)
+    if writable:
+        return None
+    return os.strerror(errno.EACCES)
 
 
 def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home: Path) -> Path:
