@@ -628,14 +628,14 @@ def test_both_files_hold(hooked: Project) -> None:
     [
         (
             "{on: before_tool}",
-            "config.yaml:2:5: hooks[0]: a hook has either 'run' with a command, or 'observer'",
+            "config.yaml:2:5: hooks[0]: a hook needs either 'run' (a command) or 'observer'",
         ),
         ("{on: never, run: [x]}", "config.yaml:2:10: hooks[0].on: "),
         ("{on: session_end, match: a, run: [x]}", "hooks[0]: 'match' is for tools"),
         ("{on: record, match: a, observer: x}", "hooks[0]: 'match' is for tools"),
         (
             "{on: record, run: [x]}",
-            "hooks[0]: a command would be started for every line of the record",
+            "hooks[0]: a hook for 'record' cannot start a command",
         ),
         ("{on: before_tool, run: []}", "hooks[0].run: must not be empty"),
         ("{on: before_tool, run: [x], when: y}", "config.yaml:2:33: hooks[0]: unknown key 'when'"),
