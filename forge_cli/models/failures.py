@@ -212,8 +212,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
                 problem = f"{address} does not allow this with the key in {self.key_source}"
                 return problem, "check the permissions of the key, and the models it may use"
             case 404:
-                name = visible(model)
-                hint = f"check the model's name '{name}' (forge models list), and {self.address_variable}"
+                named = f"the model's name '{visible(model)}' (forge models list)"
+                hint = f"check {named}, and {self.address_variable}"
                 return f"{address} has no such model or path", hint
             case _ if 300 <= status < 400:
                 hint = f"check that {self.address_variable} is the right server"

@@ -31,15 +31,16 @@ _PIECE = re.compile(r"\s*\S+\s*")
 
 
 class ScriptedCall(Config):
-    tool: str
     """A call of the model."""
 
+    tool: str
     input: dict[str, Any] = Field(default_factory=dict)
 
 
 class TurnExpectation(Config):
+    """The expectation of a turn: a text in a result of the calls before it."""
+
     result: str
-    """The expectation of a turn: text in a result of the calls before it."""
 
 
 class ScriptedTurn(Config):
@@ -51,9 +52,9 @@ class ScriptedTurn(Config):
 
 
 class ScriptFile(Config):
-    turns: list[ScriptedTurn]
     """A script: the turns of the model in order."""
 
+    turns: list[ScriptedTurn]
     title: str = ""
     """The title that the model gives a conversation, if asked for one."""
 
@@ -75,7 +76,7 @@ class ScriptedModel:
         self._seen = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Yield the next turn; raise ScriptError if there is none, or it expected another result."""
+        """Yield the next turn; raise ScriptError if there is none, or it expected other results."""
         if request.system == TITLE_INSTRUCTIONS:
             yield TextDelta(self._script.title)
             yield TurnEnd()

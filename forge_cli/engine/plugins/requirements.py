@@ -35,9 +35,8 @@ def missing(distribution: str) -> list[str]:
 
 
 def find_distribution(name: str) -> Distribution | None:
-    from importlib.metadata import PackageNotFoundError, distribution
-
     """Return the metadata of a distribution, or None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         return distribution(name)

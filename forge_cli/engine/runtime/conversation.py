@@ -1,4 +1,4 @@
-"""A conversation: messages, commands and calls of people arrive on the bus and are done in order."""
+"""A conversation: input of people arrives on the bus, and is handled in order."""
 
 from __future__ import annotations
 

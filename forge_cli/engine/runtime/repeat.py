@@ -35,6 +35,7 @@ class ReplayStopped(Exception):
 
 
 def course_of(recording: Recording, workspace: Path, tools: Tools) -> Course:
+    """Return the course of a replay of a recording in a folder."""
     likeness = Likeness(recording.workspace, workspace)
     return Course(recording.path, tools, likeness, parts=len(recording.parts))
 

@@ -90,7 +90,7 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
         return self.status in ("completed", "interrupted")
 
     def wire(self) -> dict[str, Any]:
-        """Return the object that ``--output-format json`` prints; ``error`` only if there is one."""
+        """Return the object that ``--output-format json`` prints; ``error`` is optional."""
         found = {
             "status": self.status,
             "exit_code": int(self.exit_code),

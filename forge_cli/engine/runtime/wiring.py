@@ -1,4 +1,4 @@
-"""The public options and the internal wiring of a runtime, and the worker that is opened with them."""
+"""Public options and internal wiring of a runtime, and the worker opened with them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Block = JsonObject
 
 CACHED = {"type": "ephemeral"}
 LOOKBACK = 18
-"""Blocks before a mark in which the API finds its cache; it looks at 20, the marked one included."""
+"""Blocks before a mark in which the API finds its cache; it looks at 20 with the marked one."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF = "application/pdf"
 

@@ -121,7 +121,7 @@ class AnthropicModel:
     async def _ask(
         self, body: bytes, *taken: Set[str]
     ) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
-        """Try until there is a complete answer, which comes last; its call IDs are not ``taken``."""
+        """Try until there is a complete answer, which comes last; its IDs are not ``taken``."""
         for attempt in count(1):
             answer = MessageAnswer(taken)
             some = False

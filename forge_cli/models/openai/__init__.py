@@ -101,8 +101,8 @@ async def ask() -> Sequence[ListedModel]:
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    needs = f"{KEY}, or {BASE_URL} for a local server"
     """Register the ``openai`` provider."""
+    needs = f"{KEY}, or {BASE_URL} for a local server"
     return [
         ModelFactory(
             "openai", make, needs=needs, missing=missing, keys=(KEY,), catalog=known_models, ask=ask

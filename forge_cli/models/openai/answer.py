@@ -159,6 +159,7 @@ def _adds(chunk: JsonObject) -> bool:
 
 
 def new_call_id() -> str:
+    """Return a new ID of a call."""
     # nine letters and digits, because Mistral's templates refuse other IDs
     return token_hex(5)[:9]
 

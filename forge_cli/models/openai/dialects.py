@@ -30,8 +30,11 @@ _THEN = (
     'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
 )
 """Repeated after each result, because small models repeat calls that they have a result of."""
-_LOOK_FIRST = """# Before you answer
-What files hold, what is in a folder and what a command prints you know only from a tool's result. Call a tool first."""
+_LOOK_FIRST = (
+    "# Before you answer\n"
+    "What files hold, what is in a folder and what a command prints "
+    "you know only from a tool's result. Call a tool first."
+)
 
 
 class NativeDialect:
