@@ -76,13 +76,13 @@ FINAL = {
         answer(401, error("authentication_error", "who?"))
     ),
     "has no credit left for this key (HTTP 402: pay)": answer(402, error("billing_error", "pay")),
-    "refused what the key in PROVIDER_API_KEY asks for (HTTP 403: no)": answer(
+    "does not allow this with the key in PROVIDER_API_KEY (HTTP 403: no)": answer(
         403, error("x", "no")
     ),
     "has no such model or path (HTTP 404: tiny?)\n  check the model's name 'tiny'": (
         answer(404, error("not_found_error", "tiny?"))
     ),
-    "refused the request (HTTP 413: big)\n  the conversation is longer": answer(
+    "refused the request (HTTP 413: big)\n  the conversation exceeds": answer(
         413, error("request_too_large", "big")
     ),
     "refused the request (HTTP 418: short and stout)": answer(

@@ -156,7 +156,7 @@ def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_to
     ("status", "sentence"),
     [
         (401, "refused the key in OPENAI_API_KEY"),
-        (403, "refused what the key in OPENAI_API_KEY asks for"),
+        (403, "does not allow this with the key in OPENAI_API_KEY"),
         (404, "has no such model or path"),
     ],
 )

@@ -122,12 +122,12 @@ def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> 
         "model.openai = taker_module",
     )
     found = rows(cli("plugins", "list", "--json"))
-    both = "the toolset 'words' is offered by {}, too; uninstall one of them"
+    both = "the toolset 'words' is also offered by {}; uninstall one of them"
     assert found["forge-tools-words"]["error"] == both.format("forge-tools-words2 1.2")
     assert found["forge-tools-words2"]["error"] == both.format("forge-tools-words 1.2")
     assert found["forge-tools-taker"]["error"] == (
-        "the model provider 'openai' of forge-tools-taker 1.2 is not used: forge has a model provider of that name"
-        " itself; the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has its own toolset 'shell'"
+        "the model provider 'openai' of forge-tools-taker 1.2 is not used: "
+        "forge has its own model provider 'openai'; the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has its own toolset 'shell'"
     )
     assert "error" not in found["forge-workers"]
 

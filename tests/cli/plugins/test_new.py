@@ -140,7 +140,7 @@ def test_a_name_of_forge_is_refused(cli: Cli, project: Project, name: str, kind:
     done = cli("plugins", "new", name, "--kind", kind)
     assert (done.code, done.err) == (
         2,
-        f"forge: forge has a {kind} '{name}' itself, which no package replaces\n",
+        f"forge: forge has its own {kind} '{name}'; choose another name\n",
     )
     assert list(project.folder.iterdir()) == []
 
