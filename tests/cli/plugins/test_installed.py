@@ -127,7 +127,8 @@ def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> 
     assert found["forge-tools-words2"]["error"] == both.format("forge-tools-words 1.2")
     assert found["forge-tools-taker"]["error"] == (
         "the model provider 'openai' of forge-tools-taker 1.2 is not used: "
-        "forge has its own model provider 'openai'; the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has its own toolset 'shell'"
+        "forge has its own model provider 'openai'; "
+        "the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has its own toolset 'shell'"
     )
     assert "error" not in found["forge-workers"]
 

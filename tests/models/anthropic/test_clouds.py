@@ -205,7 +205,7 @@ def test_a_missing_package_is_a_sentence_with_the_remedy(
         FACTORIES[prefix].make("claude-x", env())
     assert str(caught.value) == (
         f"{prefix}:MODEL needs the package {package}, which is not installed\n"
-        f'  pip install "anthropic[{extra}]" '
+        f'  run: pip install "anthropic[{extra}]"'
     )
 
 
