@@ -59,6 +59,7 @@ def preview_context(
         basis=judged.verdict.basis,
         report=partial(_progress, bus, call.id, threading.get_ident(), current_token()),
         show=lambda text: bus.emit(ToolOutput(call.id, text)),
+        applied=bus.emit,
     )
 
 

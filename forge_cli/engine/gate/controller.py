@@ -30,7 +30,7 @@ from forge_cli.core.wire import Unreadable, error_text, jsonable, read, wire
 from forge_cli.engine.gate.steps import AskedCall, ShownTrial
 
 if TYPE_CHECKING:
-    from forge_cli.core.approval import Needs
+    from forge_cli.core.approval import GrantRule, Needs
     from forge_cli.engine.gate.grants import SessionGrants
     from forge_cli.engine.gate.protocols import Given, WorkerHooks
 
@@ -62,6 +62,8 @@ class ApprovalController:
         self.parks = parks
         self.hooks = hooks
         self._parent = parent
+        self.saved_rules: list[GrantRule] = parent.saved_rules if parent else []
+        """The rules that the person has saved or refused in this session, for all its workers."""
         self._session_mode: SessionMode = "ask"
 
     @property
@@ -82,6 +84,11 @@ class ApprovalController:
         from forge_cli.engine.gate.grants import SessionGrants
 
         return SessionGrants()
+
+    @cached_property
+    def rule_question_lock(self) -> anyio.Lock:
+        """The lock that lets one worker of the session at a time ask about a rule."""
+        return self._parent.rule_question_lock if self._parent else anyio.Lock()
 
     @cached_property
     def _prompt_lock(self) -> anyio.Lock:

@@ -19,6 +19,7 @@ from forge_cli.core.approval import (
     ApprovalRequest,
     CommandRun,
     GrantRule,
+    kept_rule,
     without_kept,
 )
 from forge_cli.core.bus import new_id
@@ -69,9 +70,14 @@ class RuleQuestion:
         With a yes, a trial whose changes the rule allows is applied and not run again. After any
         other answer the call asks by itself.
         """
-        judged, preview = asking.judged, asking.preview
+        judged = asking.judged
+        preview = asking.preview
         since = time.monotonic()
-        approved = await self._ask(judged, rule, preview.runs if preview else None)
+        # A parent or another child may have asked while this call was tried, or waited here.
+        async with self._controller.rule_question_lock:
+            approved = await self._earlier_answer(judged)
+            if approved is None:
+                approved = await self._ask(judged, rule, preview.runs if preview else None)
         asking.requested.waited += time.monotonic() - since
         extent = preview.extent if preview and preview.tried else None
         if approved and extent and extent.only_edits:
@@ -107,7 +113,25 @@ class RuleQuestion:
             remedy = f"to save it, add {for_user(said)}"
             sentence = f"the answer applies to this session only: {error}; {remedy}"
             self._controller.bus.emit(StatusEvent("warning", sentence))
-        self._toolbox.report_saved_rule(for_user(said))
+        saved = for_user(said)
+        self._controller.saved_rules.append(saved)
+        self._toolbox.report_saved_rule(saved)
+
+    async def _earlier_answer(self, judged: Judged) -> bool | None:
+        """Apply the answers that other workers of the session got, and return the one for this call.
+
+        Return None if no answer is about this call.
+        """
+        toolbox = self._toolbox
+        unknown = [each for each in self._controller.saved_rules if each not in toolbox.saved_rules]
+        if not unknown:
+            return None
+        for each in unknown:
+            toolbox.report_saved_rule(each)
+        again = await self._judge.decide(judged.call, judged.caller)
+        if kept_rule(again.verdict.grants) is not None:
+            return None
+        return again.verdict.approval is Approval.PRE_APPROVED
 
     def _request(
         self, judged: Judged, rule: GrantRule, runs: CommandRun | None, file: str

@@ -269,6 +269,8 @@ class Toolbox:
     """True if only read-only tools are offered; the gate blocks the others in any case."""
     admit: Callable[[OpenToolset, Offer], bool] | None = None
     """Returns True if a lock file allows the tool."""
+    saved_rules: list[GrantRule] = field(default_factory=list)
+    """The saved rules that were reported to its toolsets."""
 
     @property
     def usable(self) -> list[Tool]:
@@ -307,6 +309,7 @@ class Toolbox:
 
     def report_saved_rule(self, rule: GrantRule) -> None:
         """Report a rule, or its refusal, that a person has just saved, to its toolset."""
+        self.saved_rules.append(rule)
         for opened in self.toolsets:
             if rule.at[:2] == ("policy", opened.name):
                 opened.report_saved_rule(structs.replace(rule, at=rule.at[2:]), self.notify)

@@ -1,5 +1,6 @@
 """Rule sets are asked about once a folder, before the first line that asks and that one covers; the answer is kept."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,19 @@ def asked(
     worker: Project, *lines: str, answer: ApprovalDecision, mode: str = "ask", **options: Any
 ) -> UI:
     """Have lines run in a session, where somebody answers the question that is kept, and says yes to all others."""
+    return asked_of(
+        worker,
+        *[calls(call("shell", command=line)) for line in lines],
+        answer=answer,
+        mode=mode,
+        **options,
+    )
+
+
+def asked_of(
+    worker: Project, *turns: Any, answer: ApprovalDecision, mode: str = "ask", **options: Any
+) -> UI:
+    """Have a model take turns in such a session."""
     bus = EventBus()
     ui = UI(bus, answers=True)
 
@@ -49,7 +63,6 @@ def asked(
         leave(bus)
 
     bus.subscribe(watch)
-    turns = [calls(call("shell", command=line)) for line in lines]
     with open_session(load_worker(worker.folder / "worker.yaml")) as session:
         converse(worker, bus, *turns, "done", begin=begin, session=session, **options)
     return ui
@@ -152,6 +165,67 @@ def test_a_rule_of_the_worker_still_asks(worker: Project) -> None:
     worker.write("worker.yaml", WORKER.replace("]}", ", {pattern: make, approval: ask}]}"))
     assert questions(asked(worker, BUILD, answer=YES)) == ["shell"]
     assert Path(worker.folder, "out").exists()
+
+
+SHELL = "shell: {rules: [{use: reading}]}"
+
+
+def delegated(
+    worker: Project, answer: ApprovalDecision, *children: str, parallel: bool = False, parent: bool
+) -> UI:
+    """Have two calls of a line made by each child, and by the parent before and after them if it has a shell."""
+    look = calls(call("shell", command=LOOK))
+    for name in children:
+        script = {"turns": [look, look, {"text": "done"}]}
+        worker.write(f"{name}.script.yaml", json.dumps(script))
+        model = f"model: script:{name}.script.yaml"
+        worker.write(f"{name}.yaml", f"name: {name}\n{model}\ntoolsets: {{{SHELL}}}\n")
+    allowed = f"workers: {{allowed: [{', '.join(children)}], approval: {{default: preApproved}}}}"
+    own = f"{SHELL}, " if parent else ""
+    worker.write("worker.yaml", f"name: w\ntoolsets: {{{own}{allowed}}}\n")
+    tasks = [call(name, input="look") for name in children]
+    turns = [calls(*tasks)] if parallel else [calls(each) for each in tasks]
+    if parent:
+        turns = [look, *turns, look]
+    return asked_of(worker, *turns, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("parent", "can_write", "parallel"),
+    [(True, True, False), (True, False, False), (False, False, True), (False, True, True)],
+    ids=["parent", "parent, unwritable", "side by side, unwritable", "side by side"],
+)
+def test_one_answer_holds_for_parent_and_children(
+    worker: Project, parent: bool, can_write: bool, parallel: bool
+) -> None:
+    if not can_write:
+        (worker.home / "config.yaml").write_bytes(b"titles: false\r\n# mine\n")
+    ui = delegated(worker, YES, "first", "second", parallel=parallel, parent=parent)
+    assert questions(ui) == [ONCE]
+    assert (
+        len([each for each in ui.of("toolResult") if each.tool_name == "shell"]) == 4 + 2 * parent
+    )
+
+
+def test_answer_of_a_child_holds_for_its_parent(worker: Project) -> None:
+    worker.write(
+        "child.script.yaml",
+        yaml.safe_dump({"turns": [calls(call("shell", command=LOOK)), {"text": "done"}]}),
+    )
+    worker.write(
+        "child.yaml", f"name: child\nmodel: script:child.script.yaml\ntoolsets: {{{SHELL}}}\n"
+    )
+    allowed = "workers: {allowed: [child], approval: {default: preApproved}}"
+    worker.write("worker.yaml", f"name: w\ntoolsets: {{{SHELL}, {allowed}}}\n")
+    turns = calls(call("child", input="look")), calls(call("shell", command=BUILD))
+    ui = asked_of(worker, *turns, answer=YES)
+    assert questions(ui) == [ONCE]
+    assert worker.read("out") == "built\n"
+
+
+def test_no_to_a_parent_holds_for_its_children(worker: Project) -> None:
+    ui = delegated(worker, NO, "first", parent=True)
+    assert questions(ui) == [ONCE, "shell", "shell", "shell", "shell"]
 
 
 LINES = """
