@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.core.messages import Attachment
     from forge_cli.core.sandbox import SandboxView
+    from forge_cli.core.trial import CommandTried
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 
@@ -101,6 +102,8 @@ class ToolContext:
     )
     show: Callable[[str], None] = field(default=lambda text: None, repr=False)
     """Show the latest output of a running command; call it in the event loop only. Not recorded."""
+    applied: Callable[[CommandTried], None] = field(default=lambda tried: None, repr=False)
+    """Records the changes of a command that ran on a copy and was applied; for forge's own tools."""
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
     inner: InnerCalls | None = field(default=None, repr=False)
     """None in a preview and outside of a gate."""

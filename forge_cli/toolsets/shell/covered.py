@@ -42,6 +42,8 @@ class CoveredLines(Struct, frozen=True):
     """The kind of the result that an interrupted line gives."""
     is_edit: Callable[[Tried, ShownEffect], bool]
     """Whether a trial only made, changed or moved ordinary files."""
+    report_applied: Callable[[Tried, ShownEffect], None]
+    """Called with the changes of a build after they were applied."""
 
     async def run(
         self,
@@ -159,6 +161,7 @@ class CoveredLines(Struct, frozen=True):
                 "a rule set takes it for a build, and it did more than make ordinary files in the zones"
             )
         apply_changes(shown.of(changes), keep)
+        self.report_applied(tried, shown)
         return tried.done
 
     def _runner(

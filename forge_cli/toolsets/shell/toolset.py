@@ -426,8 +426,12 @@ class ShellToolset(Toolset):
     ) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""
         from forge_cli.toolsets.shell.covered import CoveredLines
+        from forge_cli.toolsets.shell.trying import told
 
-        covered = CoveredLines(self._processes, self._policy, RESULT, self._is_edit)
+        def report_applied(tried: Tried, shown: ShownEffect) -> None:
+            context.applied(replace(told(tried, shown, context.call_id), applied=True))
+
+        covered = CoveredLines(self._processes, self._policy, RESULT, self._is_edit, report_applied)
         keep = self._keeper.keep if self._keeper else None
         name = sha256(context.call_id.encode()).hexdigest()[:32]
         return await covered.run(

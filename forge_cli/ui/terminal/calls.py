@@ -70,6 +70,8 @@ class OpenCall:
     since: float = field(default_factory=time.monotonic)
     announced: bool = False
     """Does a line of its own say already that it was taken up?"""
+    is_unseen: bool = False
+    """True if nobody was shown what the call would do, or allowed the same before."""
     by_mode: str = ""
     """The mode that approved it without asking, such as ``-y``."""
     progress: str = ""

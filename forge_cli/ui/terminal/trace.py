@@ -192,7 +192,7 @@ class Trace:
             case CommandTried():  # the prompt shows what a trial changed
                 call = self.open_calls.get(call_key(event, event.tool_call_id))
                 unasked = event.outcome == "noEffect" or bool(
-                    event.applied and call and call.by_mode
+                    event.applied and call and call.is_unseen
                 )
                 self._line(2 if unasked else 3, f"  {event.sentence()}", "dim")
             case events.NetworkAccess():
@@ -285,6 +285,8 @@ class Trace:
         call = self.open_calls.get(call_key(event, event.tool_call_id))
         if call and event.request_id:
             call.since = time.monotonic()
+        if call and event.approved and event.request_id is None and event.by != "memory":
+            call.is_unseen = True
         if call and event.by == "mode" and event.approved:
             call.by_mode = event.via or "-y"
         place = f" ({short_place(event.where)})" if event.where else ""

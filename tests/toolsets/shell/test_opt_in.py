@@ -11,6 +11,7 @@ import pytest
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalRequired, ToolResult
+from forge_cli.core.trial import CommandTried
 from forge_cli.files.project import read_project
 from forge_cli.testing import Project, Seen, call, calls
 
@@ -141,6 +142,10 @@ def test_a_build_is_applied_if_it_only_made_ordinary_files(
     seen = run(folder, "make build")
     assert (seen.of(ToolResult)[0].status == "success") == is_applied
     assert (seen.of(ApprovalRequired) == []) == is_applied
+    applied = [event.sentence() for event in seen.of(CommandTried) if event.applied]
+    assert applied == (
+        ["applied: changed notes.txt, made dist, made dist/out"] if is_applied else []
+    )
     if is_applied:
         assert (folder.read("dist/out"), folder.read("notes.txt")) == ("built\n", "kept\nmore\n")
     else:

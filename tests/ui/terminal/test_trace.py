@@ -271,6 +271,33 @@ def test_what_each_level_tells_of_calls_and_results(level: str, expected: list[s
     assert traced(level, started, fine, failed).splitlines() == expected
 
 
+@pytest.mark.parametrize(
+    ("verdict", "by", "request_id", "is_shown"),
+    [
+        ("preApproved", "rule", None, True),
+        ("ask", "mode", None, True),
+        ("ask", "user", None, True),  # a yes to rule sets, which covers this call
+        ("ask", "user", "r1", False),
+        ("ask", "memory", None, False),
+    ],
+)
+def test_changes_that_nobody_was_asked_about_are_shown_when_they_are_applied(
+    verdict: str, by: str, request_id: str | None, is_shown: bool
+) -> None:
+    started = ToolStarted("c1", "shell", {"command": "make build"})
+    decided = replace(
+        DECIDED,
+        verdict=verdict,  # type: ignore[arg-type]
+        approved=True,
+        by=by,  # type: ignore[arg-type]
+        request_id=request_id,
+    )
+    change = TriedChange("out", "created")
+    applied = CommandTried("c1", "effects", 0, 2, (change,), applied=True)
+    shown = traced("normal", started, decided, applied)
+    assert ("applied: made out" in shown) == is_shown
+
+
 def result(
     value: object = Text("hi\nho"), status: str = "success", error: str | None = None
 ) -> ToolResult:
