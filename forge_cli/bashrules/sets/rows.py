@@ -126,7 +126,7 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
                 if words[0].text == "git" and path.startswith("@"):
                     path = f"HEAD{path[1:]}"
                 if is_outside(path, readable) and not leads_inside(path):
-                    return f"{path} may be outside of the zones"
+                    return _why_outside(path)
         return None
 
     def _text_misfit(self, text: str) -> str | None:
@@ -296,6 +296,14 @@ def _in_option(text: str) -> Iterator[str]:
         yield value
     elif "/" in name or "~" in name or ".." in name:
         yield name[2:]
+
+
+def _why_outside(path: str) -> str:
+    """Return the reason for an operand that ``is_outside``."""
+    # It may well be in a zone: where ".." leads depends on links, so only absolute paths are compared with zones.
+    if not path.startswith(("/", "~", "@")):
+        return f"{path} goes up by '..'; a rule set knows other zones by absolute paths only"
+    return f"{path} may lie outside the zones"
 
 
 def is_outside(text: str, readable: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 Covers forge_cli.toolsets.shell.judged.
 """
 
+import json
 import sys
 import threading
 from collections import Counter
@@ -105,3 +106,27 @@ def test_the_next_call_of_the_same_line_is_judged_by_the_files_as_they_are_then(
         "cat notes.txt",
     )
     assert "notes.txt leads to a file that may hold secrets" in second.request.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("../other/a", "goes up by '..'; a rule set knows other zones by absolute paths only"),
+        ("/var/a", "may lie outside the zones"),
+    ],
+)
+def test_reason_of_an_operand_outside_is_true_of_other_zones(
+    project: Project, path: str, reason: str
+) -> None:
+    other = project.folder.parent / "other"
+    other.mkdir()
+    zones = "[{name: here, path: ., mode: rw}, {name: other, path: ../other, mode: ro}]"
+    project.write(
+        "worker.yaml",
+        f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n",
+    )
+    argv = ("approve", "worker.yaml", "shell", "--json")
+    judged = json.loads(project.forge(*argv, f"command=cat {path}").stdout)
+    assert judged["reason"] == f"'cat {path}': {path} {reason}"
+    judged = json.loads(project.forge(*argv, f"command=cat {other}/a").stdout)
+    assert judged["verdict"] == "preApproved"
