@@ -1,10 +1,12 @@
 """What a collector gets of real processes of forge: run, chat, batch and serve; and what it does not get."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -23,6 +25,7 @@ from .conftest import Collector, attributes, listening, make_project
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ERROR = 2
+PLAIN = "name: plain\nplugins: [./counting.py]\nmodel: counting:plain\n"
 
 
 def settings(collector: Collector, **more: str) -> dict[str, str]:
@@ -298,16 +301,31 @@ def test_each_task_of_a_chat_and_each_item_of_a_batch_is_a_trace(
     assert len({attributes(span)["gen_ai.conversation.id"] for span in agents}) == 3
 
 
-def test_items_of_a_dask_cluster_lose_no_span(observed: Project, collector: Collector) -> None:
-    pytest.importorskip("forge_executor_dask")
-    items = 20
-    observed.write(
-        "tasks.jsonl", "".join(f'{{"task": "Task {number}."}}\n' for number in range(items))
+@pytest.mark.long
+@pytest.mark.parametrize("executor", [(), ("--executor", "dask", "--concurrency", "4")], ids=repr)
+def test_all_spans_of_300_items_arrive(
+    observed: Project, collector: Collector, executor: tuple[str, ...]
+) -> None:
+    if executor:
+        pytest.importorskip("forge_executor_dask")
+    items = 300
+    tasks = (f'{{"task": "Task {number}."}}\n' for number in range(items))
+    observed.write("tasks.jsonl", "".join(tasks))
+    observed.write("plain.yaml", PLAIN)
+    done = subprocess.run(
+        [sys.executable, "-m", "forge_cli", "batch", "plain.yaml", "tasks.jsonl", *executor],
+        cwd=observed.folder,
+        env={**os.environ, "FORGE_HOME": str(observed.home), **settings(collector)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-    argv = ("batch", "boss.yaml", "tasks.jsonl", "--executor", "dask", "--concurrency", "4")
-    done = observed.forge(*argv, env=settings(collector))
     assert done.returncode == 0, done.stderr
-    assert len(collector.named("invoke_agent boss")) == items
+    assert "spans" not in done.stderr
+    names = Counter(span.name for span in collector.spans)
+    assert names == {"invoke_agent plain": items, "chat plain": items}
+    assert collector.points["forge.lost_spans", ""] == 0
 
 
 @pytest.mark.long
