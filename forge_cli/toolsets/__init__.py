@@ -1,1 +1,1 @@
-"""Toolsets that come in the box; each is a plugin like any other."""
+"""Toolsets that are included with forge; each is an ordinary plugin."""

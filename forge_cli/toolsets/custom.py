@@ -28,25 +28,25 @@ _EXECUTABLES = "a module is a Python file; programs in other languages are tools
 
 
 class CustomConfig(ToolsetConfig):
-    """``module`` is relative to the worker file; only what ``tools`` lists is offered."""
+    """A Python file, and the names in it to offer as tools."""
 
     module: str
-    """A Python file, from the worker file."""
+    """The path of a Python file, relative to the worker file."""
     tools: list[str]
-    """The names in it that are offered."""
+    """The names in the file to offer."""
 
 
 class _Loaded(Struct, frozen=True):
-    """A module at one state of its files, and the tools that the worker wants of it."""
+    """A module as it was loaded from one version of its files, and the tools that it offers."""
 
     tools: tuple[Tool, ...]
     digest: str
     keeps_open: bool
-    """Does one of its names stand for a toolset, which is closed only with the session?"""
+    """True if one of the names is a toolset, which stays open until the session ends."""
 
 
 _shared: dict[tuple[str, tuple[str, ...]], _Loaded] = {}
-"""By file and names: to make the tools takes a sixth of the time of a short session."""
+"""Loaded modules by file and names; making the tools takes a sixth of a short session."""
 
 
 class CustomToolset(Offering):
@@ -57,19 +57,19 @@ class CustomToolset(Offering):
     imports = True
     _loaded: _Loaded | None = None
     _tried = ""
-    """The digest of what was last loaded again, or was to be."""
+    """The digest of the files that were loaded last, or failed to load."""
     _told = ""
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
-        """The module, what it imports of the files beside it or would if it were there, and all others there."""
+        """Yield the module, the files that it may import, and patterns for all others there."""
         module = folder / config.module
         yield from importable_beside(module)
         yield module.parent / "*.py"
         yield module.parent / "*" / "__init__.py"
 
     async def tools(self) -> Sequence[Tool]:
-        """The tools of the module as it is now; an edit that cannot be loaded leaves those that there were."""
+        """Return the current tools of the module; keep the old ones if an edit cannot be loaded."""
         if self._loaded is None:
             self._loaded = await self._load(self._checked(self._read()))
         else:
@@ -77,23 +77,21 @@ class CustomToolset(Offering):
         return self._loaded.tools
 
     async def _reload(self, loaded: _Loaded) -> None:
-        """Load what is there now, unless it is what is loaded; why it is refused is said once."""
+        """Load the module again if its files changed; warn once about each reason for refusing."""
         try:
             local = self._read()
             if local.digest == loaded.digest:
                 return
             if loaded.keeps_open:
                 raise WorkerError(
-                    None, "a toolset in it is open; the change counts from the next session on"
+                    None, "it contains an open toolset; restart the session to use the change"
                 )
             if local.digest != self._tried:
                 self._tried = local.digest
                 self._loaded = await self._load(self._checked(local), again=True)
-                self.env.notify("info", f"{self.config.module} has changed and was loaded again")
+                self.env.notify("info", f"{self.config.module} changed and was reloaded")
         except WorkerError as error:
-            sentence = (
-                f"{self.config.module} has changed, and what was loaded before stays: {error}"
-            )
+            sentence = f"{self.config.module} changed; its previous version stays in use: {error}"
             if sentence != self._told:
                 self._told = sentence
                 self.env.notify("warning", sentence)
@@ -101,12 +99,12 @@ class CustomToolset(Offering):
     def _read(self) -> LocalModule:
         path = Path(os.path.realpath(self.env.worker_dir / self.config.module))
         if not path.is_file():
-            problem = f"toolsets.custom.module: there is no file {path}"
-            raise WorkerError(self.config.where("module"), problem, hint=self._meant(path))
+            problem = f"toolsets.custom.module: {path} does not exist"
+            raise WorkerError(self.config.where("module"), problem, hint=self._hint_for(path))
         return LocalModule.read(path)
 
-    def _meant(self, path: Path) -> str | None:
-        """A Python file beside the one that is named, where one has its name or nearly so."""
+    def _hint_for(self, path: Path) -> str | None:
+        """Return a hint that names a Python file with a similar name, if there is one."""
         beside = sorted(each.name for each in path.parent.glob("*.py"))
         near = f"{path.stem}.py" if f"{path.stem}.py" in beside else nearest(path.name, beside)
         if near is not None:
@@ -120,7 +118,7 @@ class CustomToolset(Offering):
         return local
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
-        """The tools, found once for all sessions of a batch; each session has toolsets of its own."""
+        """Return the tools, shared by all sessions of a batch unless they include a toolset."""
         key = str(local.path), tuple(self.config.tools)
         known = _shared.get(key)
         found = (
@@ -138,7 +136,7 @@ class CustomToolset(Offering):
         if again and keeps_open:
             raise WorkerError(
                 None,
-                "a toolset in it cannot be opened now; the change counts from the next session on",
+                "it now contains a toolset; restart the session to use the change",
             )
         (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
         module = await self.open(offered(ToolsetConfig.empty(), self.env))
@@ -166,7 +164,7 @@ class CustomToolset(Offering):
 
 
 def _keeps_open(thing: Any) -> bool:
-    """Return True if there is a toolset in it, however deep."""
+    """Return True if a value is a toolset, or a collection that contains one at any depth."""
     if is_toolset(thing):
         return True
     if isinstance(thing, dict):

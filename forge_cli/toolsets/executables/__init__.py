@@ -1,1 +1,1 @@
-"""The toolset ``executables``: programs in ``~/.forge/tools``, each with a ``tool.yaml`` that says how to call it."""
+"""The toolset ``executables``: programs in ``~/.forge/tools``, described by a ``tool.yaml``."""

@@ -1,4 +1,4 @@
-"""Archives that tools come in: tar and zip, read without unpacking them, and never more of them than is wanted."""
+"""Tar and zip archives of tools, read without unpacking more than is needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from forge_cli.toolsets.executables.incoming import (
 )
 
 MAX_UNPACKED = 128 * 1024 * 1024
-"""Bytes of an unpacked tar, most of which may be no part of a tool."""
+"""Bytes of an unpacked tar, including files that belong to no tool."""
 MAX_PACKED = 128 * 1024 * 1024
 SPARSE = "is sparse, which is not imported; pack it again without --sparse"
 ENCRYPTED = "is encrypted; pack it again without a password"
@@ -44,7 +44,7 @@ _BROKEN = (
     EOFError,
     ValueError,
 )
-"""Errors of modules that read archives; an OSError is one of bz2 as well."""
+"""Errors that the modules for archives raise; bz2 raises OSError as well."""
 _PIECE = 1 << 16
 _ALONE = "pack the folder of the tool alone"
 _HINT = "pack it again, as zip or tar.gz"
@@ -56,7 +56,7 @@ _MAGIC: Mapping[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class Bounded(BufferedIOBase):
-    """A stream that ends with a SourceError where it gives more than so many bytes."""
+    """A stream that raises SourceError after a number of bytes."""
 
     def __init__(self, inner: Any, title: str, room: int) -> None:
         self._inner = inner
@@ -72,14 +72,14 @@ class Bounded(BufferedIOBase):
         self._room -= len(data)
         if self._room < 0:
             raise SourceError(
-                f"{self._title} is larger than {MAX_UNPACKED // 1024**2} MiB when it is unpacked",
+                f"{self._title} is larger than {MAX_UNPACKED // 1024**2} MiB unpacked",
                 hint=_ALONE,
             )
         return data
 
 
 class ArchiveSource(ToolSource):
-    """A file that holds others."""
+    """A tar or zip archive that contains tools."""
 
     kind = "archive"
 
@@ -114,9 +114,7 @@ class ArchiveSource(ToolSource):
         wanted = {file.key: path for path, file in files.items()}
         with self._opened() as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != self._hash:
-                raise SourceError(
-                    f"{self.title} was changed while it was read", hint="import it again"
-                )
+                raise SourceError(f"{self.title} changed while it was read", hint="import it again")
         with self._entries() as entries:
             for name, described, read in entries:
                 if described is not None and name in wanted:
@@ -135,7 +133,7 @@ class ArchiveSource(ToolSource):
 
     @contextmanager
     def _entries(self) -> Iterator[Iterator[Entry]]:
-        """Every entry in turn; an archive that cannot be read to its end is a SourceError."""
+        """Yield an iterator over all entries; raise SourceError for a damaged archive."""
         with self._opened() as file:
             head = file.read(512)
             file.seek(0)
@@ -145,19 +143,18 @@ class ArchiveSource(ToolSource):
                         yield _of_zip(archive)
                 else:
                     yield _of_tar(file, head, self.title)
-            except (
-                RuntimeError
-            ) as error:  # zipfile on what is encrypted, or packed in a way that it does not know
+            except RuntimeError as error:
+                # zipfile raises it for encrypted entries and unknown compression methods.
                 raise SourceError(f"{self.title} cannot be read: {error}", hint=_HINT) from None
             except _BROKEN as error:
-                problem = (
-                    f"{self.title} is a broken archive, or none: {error or type(error).__name__}"
-                )
+                why = str(error) or type(error).__name__
+                problem = f"{self.title} is damaged or not an archive: {why}"
                 raise SourceError(problem, hint=_HINT) from None
 
 
 Entry = tuple[str, OfferedFile | None, Callable[[], bytes]]
-"""A name, what is known of a file (None for a folder), and a way to read it, which is good until the next entry."""
+"""A name, the description of a file (None for a folder), and a function that reads the file. It
+has to be called before the next entry."""
 
 
 def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
@@ -166,7 +163,7 @@ def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
         if info.is_dir():
             yield info.filename, None, bytes
             continue
-        if stat.S_IFMT(mode) == 0:  # programs that know no modes leave it empty
+        if stat.S_IFMT(mode) == 0:  # archivers on systems without file modes leave it empty
             mode |= stat.S_IFREG
         problem = ENCRYPTED if info.flag_bits & 1 else problem_of_mode(mode)
         file = OfferedFile(info.file_size, mode & 0o111 != 0, problem, info.orig_filename)
@@ -184,8 +181,9 @@ def _of_tar(file: IO[bytes], head: bytes, title: str) -> Iterator[Entry]:
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for info in archive:
             yield info.name, _described(info), partial(_read_tarred, archive, info)
+    # The checksum of the compressed stream is behind the last entry, so read to the end.
     while stream.read(_PIECE):
-        """Up to the end of what is packed: there is the sum by which a damage is seen."""
+        pass
 
 
 def _described(info: tarfile.TarInfo) -> OfferedFile | None:

@@ -1,4 +1,4 @@
-"""Programs that are made ready once between all processes: Go is compiled, and ``uv`` installs packages of Python."""
+"""Builds of programs, shared by all processes: Go is compiled, ``uv`` installs Python packages."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from forge_cli.toolsets.executables.registry import BUILD, Program, find_go
 
 INSTALL_LIMIT = 120
 KEPT_ENVIRONMENTS = 2
-"""Of the content of now, and of the one before, which may still be in use."""
+"""The environment of the current content, and the previous one, which may still be in use."""
 READY = ".forge-ready"
-NOT_INSTALLED = f"what {{}} needs was not installed by uv within {INSTALL_LIMIT} seconds"
+NOT_INSTALLED = f"uv did not install the packages of {{}} within {INSTALL_LIMIT} seconds"
 NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 COMPILE_LIMIT = 120
 KEPT_BINARIES = 3
@@ -43,12 +43,13 @@ NO_GO = (
 )
 
 VENDOR = (
-    "(nothing is downloaded for a tool: packages from elsewhere are named by a go.mod in its folder, and are in a "
-    "vendor/ there or in your module cache; in the folder, 'go mod init NAME' and 'go mod tidy' make the one and fill "
-    "the other, 'go mod vendor' makes the vendor/)"
+    "(forge downloads no packages for a tool: list them in a go.mod in its folder, and have them "
+    "in vendor/ there or in your module cache; in the folder, 'go mod init NAME' makes the go.mod, "
+    "'go mod tidy' fills the module cache, 'go mod vendor' makes vendor/)"
 )
 _NOT_FOUND = re.compile(
-    r"go: downloading (?P<module>\S+) (?P<version>v\S+)"  # it tried to, and failed, as there is no network
+    # Without a network, the announcement of a download is also its failure.
+    r"go: downloading (?P<module>\S+) (?P<version>v\S+)"
     r"|(?:cannot find module providing|no required module provides) package (?P<package>[^\s:;]+)"
     r"|cannot find package \"\.\" in:\s+vendor/(?P<vendored>\S+)"
     r"|(?P<summed>[\w./~+-]+@v[\w.+-]+): (?:missing go\.sum|module lookup disabled)"
@@ -59,10 +60,10 @@ _OUTSIDE = re.compile(
 
 
 class GoBuilder:
-    """Finds or makes the binary of a program, and knows which binaries are its own.
+    """Compiles Go programs, and recognizes the binaries that it made.
 
-    The binary lies beside the source, where file tools may write: its hash is kept in forge's own folder, where they
-    may not, and one that does not match is built again.
+    A binary is beside its source, where file tools can write. Its hash is in a private folder of
+    forge, and a binary that does not match its hash is built again.
     """
 
     def __init__(self, home: Path, processes: ChildProcesses) -> None:
@@ -71,7 +72,7 @@ class GoBuilder:
         self._versions: dict[tuple[str, int], str] = {}
 
     async def binary(self, program: Program) -> Path:
-        """The binary for the source as it is now."""
+        """Return the binary of the current source; compile it if needed."""
         go = find_go()
         if go is None:
             raise ToolError(NO_GO.format(program.name))
@@ -99,7 +100,7 @@ class GoBuilder:
     async def _build(
         self, go: Path, program: Program, sources: dict[str, bytes], made: Path
     ) -> None:
-        """Compile a copy of exactly what was hashed, in a temporary folder, and move the result in."""
+        """Compile a copy of the hashed sources in a temporary folder, and move the binary in."""
         with tempfile.TemporaryDirectory(prefix="forge-go-") as place:
             folder = Path(place, "source")
             for name, content in sources.items():
@@ -140,7 +141,7 @@ class GoBuilder:
             **clean_environment(),
             "GOFLAGS": "-mod=vendor" if vendored else "-mod=mod",
             "GOPROXY": "off",
-            "GOSUMDB": "off",  # go.sum is checked; what it does not list could only be asked of the network
+            "GOSUMDB": "off",  # go.sum is still checked; the database would need the network
             "GOMODCACHE": str(_module_cache()),
             "GOTOOLCHAIN": "local",
             "CGO_ENABLED": "0",
@@ -153,7 +154,7 @@ class GoBuilder:
 
 
 def _module_cache() -> Path:
-    """The modules that the user's own ``go`` has downloaded."""
+    """Return the folder of modules that the user's own ``go`` has downloaded."""
     if named := os.environ.get("GOMODCACHE"):
         return Path(named)
     first = os.environ.get("GOPATH", "").split(os.pathsep)[0]
@@ -161,7 +162,7 @@ def _module_cache() -> Path:
 
 
 def _missing(said: str) -> str:
-    """A line with the modules and packages that the compiler did not find; empty if it names none."""
+    """Return a line that lists the modules and packages that were not found, or an empty string."""
     found: dict[str, None] = {}
     for match in _NOT_FOUND.finditer(said):
         if match["module"]:
@@ -172,18 +173,19 @@ def _missing(said: str) -> str:
 
 
 def _sources(program: Program) -> dict[str, bytes]:
-    """The sources to compile: the entrypoint alone, or with a ``go.mod`` everything but ``tool.yaml``."""
+    """Return the sources to compile: the entrypoint, or with a ``go.mod`` all but ``tool.yaml``."""
     home = Path(os.path.realpath(program.folder))
     try:
         if "go.mod" in program.files:
             return {name: (home / name).read_bytes() for name in program.files if name != FILE}
         return {program.entrypoint.name: program.entrypoint.read_bytes()}
     except OSError as error:
-        raise ToolError(f"{program.name} cannot be read: {error.strerror or error}") from None
+        problem = f"the source of {program.name} cannot be read: {error.strerror or error}"
+        raise ToolError(problem) from None
 
 
 def _package(program: Program, sources: dict[str, bytes]) -> tuple[Path, str]:
-    """The compiler's folder, and its input: the folder of the entrypoint, or with no ``go.mod`` the file itself."""
+    """Return the folder to compile in and the argument for ``go build``."""
     if "go.mod" not in sources:
         return Path(), program.entrypoint.name
     return program.entrypoint.relative_to(os.path.realpath(program.folder)).parent, "."
@@ -204,7 +206,7 @@ def _hash(file: Path) -> str:
 
 
 def _prune(folder: Path, kept: int) -> None:
-    """Leave the newest; somebody else may be at it as well."""
+    """Delete all but the newest entries of a folder; other processes may do the same."""
     with suppress(OSError):
         made = [path for path in folder.iterdir() if not path.name.startswith(".")]
         for old in sorted(made, key=lambda path: path.lstat().st_mtime_ns, reverse=True)[kept:]:
@@ -218,7 +220,7 @@ async def _once(
     limit: float,
     too_long: str,
 ) -> None:
-    """Make something that is not ready, in a folder that only one of all processes works in at a time."""
+    """Call ``make`` unless the result is ready; only one process at a time works in ``folder``."""
     with anyio.move_on_after(limit):
         while not is_ready():
             descriptor = _lock(folder)
@@ -236,57 +238,61 @@ async def _once(
 
 
 def _lock(folder: Path) -> int | None:
-    """The descriptor that holds a folder, which is made if need be; None while another process holds it."""
+    """Lock a folder, make it if needed, and return the descriptor; None if it is locked."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if folder.is_symlink():
             raise ToolError(
-                f"{folder} is a link, and binaries are kept in the folder of their tool; remove it"
+                f"{folder} is a link, but binaries are kept in the folder of their tool; remove it"
             )
         return acquire_file_lock(folder / ".lock", wait=False)
     except BlockingIOError:
         return None
     except OSError as error:
-        raise ToolError(f"nothing can be built in {folder}: {error.strerror}") from None
+        raise ToolError(f"cannot build in {folder}: {error.strerror}") from None
 
 
 def _cache() -> Path:
-    """A folder for what the compiler wants to find again, of this user alone."""
+    """Return the folder for the caches of the Go compiler, which only this user can access."""
     place = Path(tempfile.gettempdir(), f"forge-go-{os.getuid()}")
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
     info = place.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise ToolError(f"{place} is not a folder of yours alone; remove it, and try again")
+        raise ToolError(f"{place} is not a private folder of yours; remove it and try again")
     return place
 
 
 def find_uv() -> str | None:
+    """Return the path of ``uv``, or None."""
     return shutil.which("uv")
 
 
 def missing_packages(program: Program) -> str | None:
-    """Without ``uv`` the packages have to be there already: which are not, and what to do."""
+    """Return a message that lists the missing packages if there is no ``uv`` to install them."""
     missing = program.script.missing() if program.script and not find_uv() else []
     if not missing:
         return None
     packages = " ".join(f"'{name}'" for name in missing)
     return (
-        f"{program.name} needs {', '.join(missing)}, and {sys.executable} does not have that; install uv "
-        f"(https://docs.astral.sh/uv), which brings it along, or: {sys.executable} -m pip install {packages}"
+        f"{program.name} needs {', '.join(missing)}, which {sys.executable} lacks; "
+        "install uv (https://docs.astral.sh/uv), which installs packages for tools, or run: "
+        f"{sys.executable} -m pip install {packages}"
     )
 
 
 def check_installed(program: Program) -> None:
+    """Raise ToolError if packages are missing that nothing can install."""
     if problem := missing_packages(program):
         raise ToolError(problem)
 
 
 class Environments:
-    """The packages of programs, installed as ``uv run --script`` would, for each content of a tool once.
+    """The packages of programs, installed once for each version of a program.
 
-    ``uv`` works outside of any confinement, as compilers do, so nothing third-party may run with it: it installs wheels
-    only, and never looks at an environment again in which packages lie, since Python runs lines of theirs as it starts.
+    ``uv`` runs outside of the confinement, as compilers do, so no third-party code may run in it.
+    It installs wheels only. forge never opens a finished environment with ``uv`` again, because
+    Python executes ``.pth`` lines of packages when it starts.
     """
 
     def __init__(self, home: Path, processes: ChildProcesses) -> None:
@@ -295,7 +301,7 @@ class Environments:
         self._processes = processes
 
     async def interpreter(self, program: Program, uv: str) -> Path:
-        """The Python that finds the packages of a program, which are installed where they are not yet."""
+        """Return the Python that has the packages of a program; install them if needed."""
         place = self._root / program.name / program.digest
         make = partial(self._install, program, uv, place)
         await _once(
@@ -327,7 +333,11 @@ class Environments:
         _prune(place.parent, KEPT_ENVIRONMENTS)
 
     async def _compile(self, place: Path) -> None:
-        """Write the bytecode, which no program can, by the Python behind the environment, which runs no line of it."""
+        """Write the bytecode with the Python that the environment was made from.
+
+        A program cannot write into its environment, and that Python executes no line of the
+        packages.
+        """
         argv = [
             str(_behind(place / "bin" / "python")),
             "-I",
@@ -346,21 +356,21 @@ class Environments:
             raise ToolError(NOT_INSTALLED.format(program.name))
         if done.exit_code != 0:
             said = cut((done.stderr + done.stdout).strip(), SAID)
-            raise ToolError(f"uv cannot install what {program.name} needs:\n{said}")
+            raise ToolError(f"uv cannot install the packages of {program.name}:\n{said}")
 
 
 def forget_environments(home: Path, name: str) -> None:
-    """Remove what was installed for a tool that was removed."""
+    """Delete the environments of a tool that was removed."""
     shutil.rmtree(home / "cache" / "environments" / name, ignore_errors=True)
 
 
 def places(interpreter: Path) -> list[Path]:
-    """The parts of its environment that a confined program has to see: the packages, and the Python behind it."""
+    """Return the folders that a confined program needs: its environment and the base Python."""
     return [interpreter.parent.parent, _behind(interpreter).parent.parent]
 
 
 def _behind(interpreter: Path) -> Path:
-    """The Python that an environment was made with."""
+    """Return the Python that an environment was made from."""
     return Path(os.path.realpath(interpreter))
 
 

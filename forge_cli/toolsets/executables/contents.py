@@ -1,4 +1,4 @@
-"""The content of a tool's folder as one value: read, packed into an archive, and written again."""
+"""The files of a tool's folder as one value, which can be packed into an archive."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from forge_cli.files.regular import open_regular
 from forge_cli.files.replace import replace_file
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of all files of one tool; a tool that has more is not kept."""
+"""Bytes of all files of one tool; the versions of a larger tool are not kept."""
 
 
 class Content(Struct, frozen=True):
-    """The bytes of a file, and whether it can be executed."""
+    """The bytes of a file, and whether it is executable."""
 
     data: bytes
     executable: bool
@@ -31,11 +31,11 @@ Contents = Mapping[str, Content]
 
 
 class TooLargeError(Exception):
-    """More bytes than are kept of a tool."""
+    """Raised for a tool with more than MAX_BYTES."""
 
 
 def read_contents(folder: Path, names: Iterable[str]) -> dict[str, Content]:
-    """Read files of a folder; more than MAX_BYTES is a TooLargeError."""
+    """Read files of a folder; raise TooLargeError if they have more than MAX_BYTES."""
     contents: dict[str, Content] = {}
     room = MAX_BYTES
     for name in sorted(names):
@@ -50,7 +50,7 @@ def read_contents(folder: Path, names: Iterable[str]) -> dict[str, Content]:
 
 
 def pack(contents: Contents) -> bytes:
-    """Pack files into a tar.gz that is the same for the same files."""
+    """Return a tar.gz of files; the same files give the same bytes."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(contents):
@@ -62,7 +62,7 @@ def pack(contents: Contents) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[str, Content]:
-    """Read what ``pack`` made."""
+    """Return the files of an archive that ``pack`` made."""
     contents: dict[str, Content] = {}
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
         for entry in archive:
@@ -73,9 +73,9 @@ def unpack(packed: bytes) -> dict[str, Content]:
 
 
 def write_contents(folder: Path, contents: Contents, before: Contents) -> None:
-    """Make a folder hold these files instead of those before; what is neither stays, such as ``.git``.
+    """Replace the files ``before`` of a folder by ``contents``; leave others, such as ``.git``.
 
-    Files are replaced one by one: a call in between asks, since the content then is none that was approved.
+    Files are replaced one by one. A call in between asks, because nobody approved that content.
     """
     for name in before:
         if name not in contents:
@@ -87,7 +87,7 @@ def write_contents(folder: Path, contents: Contents, before: Contents) -> None:
 
 
 def _remove_empty(folder: Path, inner: Path) -> None:
-    """Remove folders that have become empty, up to the folder itself."""
+    """Delete empty folders from ``inside`` up to ``folder``, which stays."""
     with suppress(OSError):
         while inner != folder:
             inner.rmdir()

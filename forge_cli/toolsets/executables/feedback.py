@@ -1,4 +1,4 @@
-"""Feedback of people on tools: bound to the content that it was given on, where no tool of a worker can write."""
+"""Feedback of people on tools, kept in a folder that no tool of a worker can write to."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from forge_cli.sandbox.secrets import own_redactor
 MAX_TEXT = 2000
 """Characters of one feedback."""
 MAX_KEPT = 50
-"""Feedback that is kept of one tool, the newest."""
+"""Entries that are kept for one tool; older ones are deleted."""
 MAX_READ = 10
-"""Feedback on one tool that a model reads, the newest."""
+"""Entries for one tool that a model reads; the newest ones count."""
 _SUFFIX = ".jsonl"
 _LIMIT = 1024 * 1024
 
 
 class Feedback(Struct, frozen=True):
-    """A sentence of a person on a tool as it was then."""
+    """A remark about a tool, and the content that the tool had then."""
 
     time: str
     text: str
@@ -45,20 +45,20 @@ class Feedback(Struct, frozen=True):
 
 
 class FeedbackStore:
-    """One file a tool in ``HOME/feedback``, with a line for each feedback."""
+    """The feedback on all tools: one file for each tool in ``HOME/feedback``."""
 
     def __init__(self, home: Path) -> None:
         self._root = home / "feedback"
 
     def add(self, tool: str, digest: str, text: str) -> Feedback:
-        """Keep a feedback, without secrets; one that is empty or too long is a UsageError."""
+        """Store feedback with secrets redacted; raise UsageError if it is empty or too long."""
         if not text.strip():
             raise UsageError(
-                "the feedback is empty", hint=f'say it in quotes: forge tools feedback {tool} "..."'
+                "the feedback is empty", hint=f'put it in quotes: forge tools feedback {tool} "..."'
             )
         if len(text) > MAX_TEXT:
             raise UsageError(
-                f"the feedback has {len(text):,} characters, and {MAX_TEXT:,} are the most; shorten it"
+                f"the feedback has {len(text):,} characters; shorten it to {MAX_TEXT:,}"
             )
         redacted = own_redactor().redact_text(text.encode(errors="replace").decode().strip())
         given = Feedback(datetime.now(UTC).isoformat(timespec="seconds"), redacted, digest)
@@ -80,7 +80,7 @@ class FeedbackStore:
         return given
 
     def of(self, tool: str) -> list[Feedback]:
-        """All that is kept of a tool, the oldest first; lines that cannot be read are left out."""
+        """Return the feedback on a tool, oldest first; skip unreadable lines."""
         found: list[Feedback] = []
         with suppress(OSError):
             for line in read_regular(self._file(tool), _LIMIT).splitlines():
@@ -91,7 +91,7 @@ class FeedbackStore:
         return found
 
     def tools(self) -> set[str]:
-        """The tools of which there is any."""
+        """Return the names of the tools that have feedback."""
         with suppress(OSError):
             return {
                 name.removesuffix(_SUFFIX)
@@ -110,15 +110,19 @@ class FeedbackStore:
 
 
 class ReadFeedback:
-    """Feedback as the model of one session reads it: on a tool as it is, and what it has read of before it changed."""
+    """Feedback for the model of one session.
+
+    The model reads the feedback on the current content of a tool. It keeps reading what it has read
+    in this session, even after the tool was changed.
+    """
 
     def __init__(self, store: FeedbackStore) -> None:
         self._store = store
         self._read: dict[str, set[str]] = {}
-        """By tool, the contents whose feedback was read."""
+        """The contents whose feedback was read, by tool."""
 
     def texts(self, tools: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """The paragraph on each of these tools, which are names with digests, that has feedback."""
+        """Return a paragraph for each tool that has feedback; ``tools`` are names and digests."""
         known, found = self._store.tools(), dict[str, str]()
         for name, digest in tools:
             if name not in known:

@@ -1,4 +1,4 @@
-"""The records of imported tools: where each comes from, kept in a folder that neither tools nor programs can write."""
+"""Records of the sources of imported tools, in a folder that no tool can write to."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _LIMIT = 64 * 1024
 
 
 class Imported(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The origin of a tool: the source, its version, and the content that was imported."""
+    """The source of an imported tool, its version and the content that was imported."""
 
     source: str
     kind: str
     time: str
     digest: str
-    """The hash of the content as it was imported, by which later changes are seen."""
+    """The hash of the imported content; a different hash shows that the tool was changed."""
     folder: str = ""
     """The folder of the tool inside the source."""
     name: str = ""
-    """The name that it had there, if it was renamed."""
+    """The name of the tool in the source, if it was renamed."""
     commit: str = ""
     sha256: str = ""
-    """The hash of an archive."""
+    """The hash of the archive."""
 
     @classmethod
     def now(cls, **facts: str) -> Imported:
         return cls(time=datetime.now(UTC).isoformat(timespec="seconds"), **facts)
 
     def sentence(self, digest: str | None) -> str:
-        """The origin for people, of a tool that has this content now."""
+        """Describe the source for people; ``digest`` is the hash of the current content."""
         version = f" at commit {self.commit[:12]}" if self.commit else ""
         version = version or (f" (sha256 {self.sha256[:16]})" if self.sha256 else "")
         inside = f", {self.folder}" if self.folder else ""
@@ -48,7 +48,7 @@ class Imported(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ImportRecords:
-    """One file a tool in ``HOME/imported``."""
+    """The records of all imported tools: one file for each tool in ``HOME/imported``."""
 
     def __init__(self, home: Path) -> None:
         self._root = home / "imported"
@@ -57,7 +57,7 @@ class ImportRecords:
         replace_file(self._file(tool), json.dumps(msgspec.to_builtins(imported)) + "\n")
 
     def of(self, tool: str) -> Imported | None:
-        """The origin of a tool; None of one that was not imported, or if the record cannot be read."""
+        """Return the record of a tool; None if it was not imported or the record is unreadable."""
         with suppress(OSError, msgspec.MsgspecError, ValueError):
             found = msgspec.json.decode(read_regular(self._file(tool), _LIMIT), type=Imported)
             datetime.fromisoformat(found.time)

@@ -1,4 +1,4 @@
-"""Tools from elsewhere: found in a source, checked, and moved into ``~/.forge/tools`` all together or not at all."""
+"""The import of tools into ``~/.forge/tools``: all tools of a source, or none."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ from forge_cli.toolsets.executables.versions import Versions
 MAX_TOOLS = 50
 """Tools of one source."""
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
-NAME_RULE = "use up to 64 letters, digits, '_' and '-', a letter first"
+NAME_RULE = "use up to 64 letters, digits, '_' and '-', starting with a letter"
 
 
 class FoundTool(Struct, frozen=True):
-    """A sound tool of a source, as it would be imported."""
+    """A valid tool of a source, as it would be imported."""
 
     folder: str
-    """Its place in the source; empty for the source itself."""
+    """The folder in the source; empty for the source itself."""
     declared: str
     """The name in its ``tool.yaml``."""
     program: Program
-    """The tool as it was in a folder that is gone."""
+    """The tool, read from a temporary folder that has been deleted."""
     entrypoint: str
     contents: Contents
 
@@ -71,7 +71,7 @@ class FoundTool(Struct, frozen=True):
 
     @property
     def lacks(self) -> str | None:
-        """Things that this machine lacks for it."""
+        """Return what this machine lacks to run the tool, if anything."""
         return language_of(self.program).lacks(self.program)
 
     @property
@@ -80,7 +80,7 @@ class FoundTool(Struct, frozen=True):
 
 
 class Offered(Struct, frozen=True):
-    """The tools of a source, and what is known of that."""
+    """Tools of a source that can be imported."""
 
     source: str
     kind: str
@@ -89,7 +89,7 @@ class Offered(Struct, frozen=True):
 
 
 class Importer:
-    """Imports into the tools of one home."""
+    """Imports tools into one home."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -98,15 +98,15 @@ class Importer:
     async def look(
         self, text: str, wanted: Sequence[str] = (), rename: str | None = None
     ) -> Offered:
-        """The tools of a source, or those that are wanted, each with the name that it would have."""
+        """Return the tools of a source, or the ``wanted`` ones, with the names they would get."""
         async with self._opened(text) as source:
             listing = await source.listing()
             chosen = await self._choose(source, listing, wanted)
             if rename is not None and len(chosen) > 1:
                 names = ", ".join(chosen.values())
                 raise UsageError(
-                    f"--as names one tool, and there are {len(chosen)}: {names}",
-                    hint="write the one that you want behind the source",
+                    f"--as renames one tool, but there are {len(chosen)}: {names}",
+                    hint="write the name of one tool after the source",
                 )
             files = {
                 path: file
@@ -142,16 +142,18 @@ class Importer:
     async def _choose(
         self, source: ToolSource, listing: Listing, wanted: Sequence[str]
     ) -> dict[str, str]:
-        """The folders of the tools that are wanted, with their names."""
+        """Return the folders of the wanted tools with their names."""
         folders = roots(listing.files, FILE)
         if not folders:
-            hint = f"a tool is a folder with a {FILE} and a program; forge tools new NAME makes one to look at"
-            raise SourceError(f"{source.title} holds no tool: there is no {FILE} in it", hint=hint)
+            hint = (
+                f"a tool is a folder with a {FILE} and a program; "
+                "for an example, run: forge tools new NAME"
+            )
+            raise SourceError(f"{source.title} contains no {FILE}, so no tool", hint=hint)
         if len(folders) > MAX_TOOLS:
-            hint = "name the folder of one of them"
             raise SourceError(
-                f"{source.title} holds {len(folders)} tools, and {MAX_TOOLS} are the most",
-                hint=hint,
+                f"{source.title} contains {len(folders)} tools; the limit is {MAX_TOOLS}",
+                hint="name the folder of one of them",
             )
         files = {each: listing.files[each] for each in (_join(folder, FILE) for folder in folders)}
         read = await read_contents_of(
@@ -170,23 +172,26 @@ class Importer:
         for name in chosen.values():
             same = [other for other, named in chosen.items() if named == name]
             if len(same) > 1:
-                problem = f"{source.title} holds {len(same)} tools that are called {name}: {', '.join(same)}"
-                raise SourceError(problem, hint="write the folder that you want behind the source")
+                folders_of_name = ", ".join(same)
+                raise SourceError(
+                    f"{source.title} contains {len(same)} tools named {name}: {folders_of_name}",
+                    hint="write the folder of one of them after the source",
+                )
         return chosen
 
     def _check_names(self, offered: Offered) -> None:
-        """Refuse names that are taken, before anybody is asked."""
+        """Refuse names that are taken, before the person is asked."""
         for tool in offered.tools:
             self._check_free(tool.name)
 
     def _check_free(self, name: str) -> None:
         if os.path.lexists(self.root / name):
-            problem = f"there is a tool {shown(name)} already, in {self.root / name}, and it is left as it is"
-            hint = f"give this one another name with --as NAME, or remove that one: forge tools remove {name}"
+            problem = f"the tool {shown(name)} exists already in {self.root / name}"
+            hint = f"import it as --as NAME, or remove the other: forge tools remove {name}"
             raise UsageError(problem, hint=hint)
 
     def install(self, offered: Offered) -> list[Path]:
-        """Move the tools in, and say where they are; if one cannot be, none is."""
+        """Move the tools in and return their folders; if one cannot be moved, move none."""
         records, moved = ImportRecords(self.home), list[str]()
         with staging_folder(self.root) as place:
             try:
@@ -202,10 +207,9 @@ class Importer:
                 for name in moved:
                     self._take_back(name, place / name, records)
                 if isinstance(error, OSError):
-                    problem = f"{self.root} cannot be written to: {error.strerror or error}"
-                    raise ForgeError(
-                        problem, hint="nothing was imported; make room, or the folder writable"
-                    ) from None
+                    problem = f"cannot write to {self.root}: {error.strerror or error}"
+                    hint = "nothing was imported; free some space, or make the folder writable"
+                    raise ForgeError(problem, hint=hint) from None
                 raise
         registry, versions, stats = Registry(self.root), Versions(self.home), Stats(self.root)
         for tool in offered.tools:
@@ -217,14 +221,18 @@ class Importer:
         return [self.root / tool.name for tool in offered.tools]
 
     def _take_back(self, name: str, staged: Path, records: ImportRecords) -> None:
-        """Undo one move, if it was made: what is there otherwise is somebody else's."""
+        """Undo the move of one tool, but only if it was moved."""
         if not staged.exists():
             (self.root / name).rename(staged)
         records.forget(name)
 
 
 def _recognize(text: str) -> tuple[Literal["folder", "archive", "repository", "address"], Path]:
-    """The kind of a source: what is at a path counts first; a repository of this machine is a bare one."""
+    """Return the kind of a source, and its path.
+
+    An existing path has priority over an address. A local folder counts as a repository only if it
+    is a bare one.
+    """
     path = Path(os.path.abspath(Path(text).expanduser()))
     if path.is_dir():
         is_repository = is_bare_repository(path) and not (path / FILE).exists()
@@ -233,7 +241,7 @@ def _recognize(text: str) -> tuple[Literal["folder", "archive", "repository", "a
         return "archive", path
     if is_address(text) and not path.exists():
         return "address", path
-    problem = "is neither a folder nor a file" if path.exists() else "is not there"
+    problem = "is neither a folder nor a file" if path.exists() else "does not exist"
     hint = "name a folder, an archive (.zip, .tar.gz), or the address of a git repository"
     raise UsageError(f"{shown(text)} {problem}", hint=hint)
 
@@ -266,7 +274,7 @@ def _manifest_file(file: OfferedFile) -> OfferedFile:
 
 
 def _name_in(data: bytes, folder: str) -> str:
-    """The name that a ``tool.yaml`` states; that of its folder if it cannot be read."""
+    """Return the name in a ``tool.yaml``, or the name of its folder if it cannot be read."""
     try:
         return str(parse_document(data, FILE)["name"])
     except (ForgeError, KeyError):
@@ -276,7 +284,7 @@ def _name_in(data: bytes, folder: str) -> str:
 def _checked(
     title: str, folder: str, contents: Contents, rename: str | None, place: Path
 ) -> FoundTool:
-    """A tool of a source, written to ``place`` and looked at as those in the home are; one that is not sound raises."""
+    """Write a tool of a source to ``place`` and check it like the tools in the home."""
     start = f"{folder}/" if folder else ""
     own = {
         path.removeprefix(start): content
@@ -288,7 +296,7 @@ def _checked(
     name = declared if rename is None else rename
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"{shown(name)} is not a name for a tool; {NAME_RULE}",
+            f"{shown(name)} is not a valid tool name; {NAME_RULE}",
             hint="choose another with --as NAME",
         )
     if name != declared:
@@ -306,7 +314,7 @@ def _checked(
 
 
 def _renamed(data: bytes, name: str, label: str) -> bytes:
-    """A ``tool.yaml`` that differs by its name only."""
+    """Return a ``tool.yaml`` in which only the name is replaced."""
     before = parse_document(data, label)
     at = before.values_at["name"]
     lines = data.decode().split("\n")
@@ -318,6 +326,6 @@ def _renamed(data: bytes, name: str, label: str) -> bytes:
     renamed = "\n".join(lines).encode()
     if parse_document(renamed, label) != {**before, "name": name}:
         raise WorkerError(
-            at, f"name: it cannot be replaced by {shown(name)} here; write it in plain letters"
+            at, f"name: cannot be replaced by {shown(name)} here; write it without escapes"
         )
     return renamed

@@ -1,4 +1,4 @@
-"""The files of a source of tools, a folder, an archive or a repository, before anything of it is kept."""
+"""The files of a source of tools: a folder, an archive or a repository."""
 
 from __future__ import annotations
 
@@ -17,31 +17,34 @@ from forge_cli.toolsets.executables.contents import MAX_BYTES, Content
 from forge_cli.toolsets.executables.registry import MADE
 
 MAX_ENTRIES = 20_000
-"""Files and folders of a source that are looked at."""
+"""Files and folders in one source."""
 MAX_DEPTH = 32
-"""Folders in each other."""
-LINK = "is a link, which is not imported; put the file itself there"
-SETUID = "has the setuid or setgid bit, which no tool gets; take it away (chmod ug-s)"
-NOT_A_FILE = "is neither a file nor a folder, such as a device or a pipe"
+"""Levels of nested folders."""
+LINK = "is a link, and links are not imported; replace it by the file itself"
+SETUID = "has the setuid or setgid bit; remove it (chmod ug-s)"
+NOT_A_FILE = "is neither a file nor a folder but a device, a pipe or the like"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class SourceError(ForgeError):
-    """A source that cannot be read, or that no tool is taken from."""
+    """Raised if a source cannot be read, or if a tool in it cannot be imported."""
 
 
 class OfferedFile(Struct, frozen=True):
-    """A file of a source; one with a problem cannot be part of a tool."""
+    """A file of a source; a file with a ``problem`` cannot be imported."""
 
     size: int
     executable: bool = False
     problem: str | None = None
     key: str = ""
-    """The name by which the source knows it, where that is another one than its path."""
+    """The name of the file in the source, if it differs from its path."""
 
 
 class Listing:
-    """The files of a source by their paths; no two are one file on any file system."""
+    """The files of a source by path.
+
+    No two names may differ only in a way that some file systems ignore, such as case.
+    """
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -50,88 +53,86 @@ class Listing:
         self._entries = 0
 
     def count(self) -> None:
-        """Count an entry, which may be a folder; too many are a SourceError."""
+        """Count an entry, which may be a folder; raise SourceError if there are too many."""
         self._entries += 1
         if self._entries > MAX_ENTRIES:
-            problem = f"{self.title} holds more than {MAX_ENTRIES:,} files and folders"
+            problem = f"{self.title} contains more than {MAX_ENTRIES:,} files and folders"
             raise SourceError(problem, hint="name the folder of the tool itself")
 
     def add(self, name: str, file: OfferedFile) -> None:
-        """Add a file under the name that the source gives it; an unsafe name is a SourceError."""
+        """Add a file by its name in the source; raise SourceError for an unsafe name."""
         self.count()
         path = self.clean(name)
         if not path or self.is_made(path):
             return
         key = "/".join(map(folded, path.split("/")))
         if other := self._seen.get(key):
-            raise SourceError(
-                f"{self.title}: {shown(other)} and {shown(name)} would be one file; rename one of them"
-            )
+            problem = f"{shown(other)} and {shown(name)} would be the same file; rename one of them"
+            raise SourceError(f"{self.title}: {problem}")
         self._seen[key] = name
         self.files[path] = file
 
     def clean(self, name: str) -> str:
-        """The path of an entry inside the source; empty for the source itself."""
+        """Return the path of an entry inside the source; empty for the source itself."""
         if name.startswith("/") or _DRIVE.match(name) or ".." in name.split("/"):
             raise SourceError(
-                f"{self.title}: {shown(name)} leads out of it, so nothing of it is imported"
+                f"{self.title}: {shown(name)} leads out of the source; nothing was imported"
             )
         if "\\" in name:
             raise SourceError(
-                f"{self.title}: {shown(name)} has a backslash; pack it again with / between folders"
+                f"{self.title}: {shown(name)} contains a backslash; separate folders by /"
             )
         parts = [part for part in name.split("/") if part not in ("", ".")]
         for part in parts:
             if problem := unusable(part):
                 raise SourceError(f"{self.title}: the name {shown(part)} {problem}; rename it")
         if len(parts) > MAX_DEPTH:
-            raise SourceError(
-                f"{self.title}: {shown(name)} lies more than {MAX_DEPTH} folders deep"
-            )
+            raise SourceError(f"{self.title}: {shown(name)} is more than {MAX_DEPTH} folders deep")
         return "/".join(parts)
 
     @staticmethod
     def is_made(path: str) -> bool:
-        """Is it in a folder that is no part of a tool, such as ``.git``?"""
+        """Return True for a file in a folder such as ``.git``, which is no part of a tool."""
         return any(part in MADE for part in path.split("/")[:-1])
 
     def check_folders(self) -> None:
-        """Refuse a name that is both a file and a folder."""
+        """Raise SourceError if a name is both a file and a folder."""
         for key, name in self._seen.items():
             inside = key.rpartition("/")[0]
             while inside:
                 if inside in self._seen:
-                    problem = f"{self.title}: {shown(self._seen[inside])} is a file, and {shown(name)} lies in it"
+                    file = shown(self._seen[inside])
+                    problem = f"{self.title}: {file} is a file, but {shown(name)} is below it"
                     raise SourceError(problem, hint="rename one of them")
                 inside = inside.rpartition("/")[0]
 
 
 class ToolSource(ABC):
-    """A place that tools come from; nothing in it is executed."""
+    """A place to import tools from; nothing in it is executed."""
 
     kind: str
 
     def __init__(self, title: str) -> None:
         self.title = title
-        """The name of the source, as it is shown and recorded."""
+        """The name of the source, for messages and records."""
 
     @abstractmethod
     async def listing(self) -> Listing:
-        """Every file, which is not read yet."""
+        """Return the files of the source without reading them."""
 
     @abstractmethod
     async def read(self, files: Mapping[str, OfferedFile]) -> dict[str, bytes]:
-        """The bytes of some of these files, which are not too large together."""
+        """Return the bytes of some files; the caller has checked their total size."""
 
     def facts(self) -> dict[str, str]:
-        """The version of the source, such as a commit or a hash."""
+        """Return facts that identify the version, such as a commit or a hash."""
         return {}
 
 
 async def read_contents_of(
     source: ToolSource, files: Mapping[str, OfferedFile]
 ) -> dict[str, Content]:
-    """Read files of a source; those that cannot be imported, or are too much, are a SourceError."""
+    """Read files of a source; raise SourceError for problems and for too many bytes."""
     for path, file in files.items():
         if file.problem:
             raise SourceError(f"{source.title}: {shown(path)} {file.problem}")
@@ -142,14 +143,15 @@ async def read_contents_of(
 
 
 def check_size(title: str, size: int) -> None:
+    """Raise SourceError if the files of tools are too large to be imported."""
     if size > MAX_BYTES:
         raise SourceError(
-            f"{title}: its tools are larger than {MAX_BYTES // 1024**2} MiB, the most that is imported"
+            f"{title}: its tools are larger than {MAX_BYTES // 1024**2} MiB, the limit of an import"
         )
 
 
 class FolderSource(ToolSource):
-    """A folder of this machine, as it is now."""
+    """A folder on this machine."""
 
     kind = "folder"
 
@@ -195,7 +197,7 @@ def _described(status: os.stat_result) -> OfferedFile:
 
 
 def problem_of_mode(mode: int) -> str | None:
-    """Why nothing of this kind is imported; None for an ordinary file."""
+    """Return why a file with this mode cannot be imported; None for an ordinary file."""
     if stat.S_ISLNK(mode):
         return LINK
     if not stat.S_ISREG(mode):
@@ -204,7 +206,7 @@ def problem_of_mode(mode: int) -> str | None:
 
 
 def _read_file(path: Path) -> bytes:
-    """Read a file that is none but itself: it may have become a link since it was listed."""
+    """Read a file without following a link, because it may have become one since it was listed."""
     descriptor = os.open(
         path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     )
@@ -213,7 +215,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def roots(paths: Collection[str], file: str) -> list[str]:
-    """The folders that hold a file of this name, without those inside of others; '' is the source itself."""
+    """Return the outermost folders that contain a file of this name; '' is the source itself."""
     found = [path.rpartition("/")[0] for path in paths if path.rpartition("/")[2] == file]
     outer: list[str] = []
     for folder in sorted(found, key=lambda each: (each.count("/") if each else -1, each)):

@@ -1,4 +1,4 @@
-"""The programs of one home, for their owner: found, made, built, removed, restored, compared."""
+"""Management of the programs of one home: make, build, compare, restore and remove them."""
 
 from __future__ import annotations
 
@@ -45,14 +45,17 @@ from forge_cli.toolsets.executables.toolchain import Toolchain, language_of
 from forge_cli.toolsets.executables.versions import Version, Versions
 
 TEXT_LIMIT = 512 * 1024
-"""Bytes of text that are kept of one tool; of what is more, and of what is not text, the hash."""
+"""Bytes of text that are kept for one tool; of other files, only the hash is kept."""
 
 
-TOO_MUCH = f"versions of more than {MAX_BYTES // 1024**2} MiB are not kept, and none in a folder that cannot be written to"
+NOT_KEPT = (
+    f"forge keeps no version of more than {MAX_BYTES // 1024**2} MiB, "
+    "and none if its home is not writable"
+)
 
 
 class File(Struct, frozen=True):
-    """A file of a tool; ``text`` is None where it is not text, or too much of it."""
+    """A file of a tool; ``text`` is None for binary files and beyond TEXT_LIMIT."""
 
     hash: str
     size: int
@@ -61,22 +64,25 @@ class File(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The files of a tool as they were last approved, and when that was."""
+    """The files of a tool when a call of it was last approved."""
 
     files: Mapping[str, File]
     at: datetime
 
 
 class Approved:
-    """One file a tool, named after the hash of its content; it is as old as the last call that was let through."""
+    """The last approved content of each tool: one file per tool, named after its hash.
+
+    The modification time of the file is the time of the last approved call.
+    """
 
     def __init__(self, home: Path) -> None:
         self._root = home / "approved"
 
     def keep(self, program: Program) -> None:
-        """Remember the content of a program that is about to be started; a failure to do so is ignored.
+        """Store the content of a program that is about to start; ignore failures.
 
-        Only what is new is read and written.
+        Files are read and written only if the content is new.
         """
         file = self._root / program.name / f"{program.digest}.json"
         with suppress(OSError):
@@ -91,7 +97,7 @@ class Approved:
                     _leave_only(file)
 
     def last(self, name: str) -> Snapshot | None:
-        """The last approved state of the tool of that name; None where there is none."""
+        """Return the last approved content of a tool; None if there is none."""
         try:
             newest = max(
                 (self._root / name).glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns
@@ -106,15 +112,14 @@ class Approved:
 
 
 def read_files(folder: Path, names: Iterable[str]) -> dict[str, File]:
-    """Files as they are now, the text of the first ones included."""
+    """Read files of a folder, with their text until TEXT_LIMIT is reached."""
     files: dict[str, File] = {}
     room = TEXT_LIMIT
     for name in sorted(names):
         with open_regular(folder / name) as file:
-            size, executable = (
-                os.fstat(file.fileno()).st_size,
-                os.fstat(file.fileno()).st_mode & 0o111 != 0,
-            )
+            status = os.fstat(file.fileno())
+            size = status.st_size
+            executable = status.st_mode & 0o111 != 0
             content = file.read() if size <= room else None
             file.seek(0)
             hashed = hashlib.file_digest(file, "sha256").hexdigest()
@@ -138,7 +143,7 @@ def _leave_only(file: Path) -> None:
 
 
 def files_of(contents: Contents) -> dict[str, File]:
-    """Describe files that were kept, as ``read_files`` does with those of a folder."""
+    """Describe stored files in the same way as ``read_files``."""
     files: dict[str, File] = {}
     for name, each in contents.items():
         hashed = hashlib.sha256(each.data).hexdigest()
@@ -156,7 +161,7 @@ def compare(before: Mapping[str, File], after: Mapping[str, File]) -> list[FileC
 
 
 class FileChange(Struct, frozen=True):
-    """A file of a program that differs; None where there is no such file before, or after."""
+    """A file that differs; None if there is no such file before or after."""
 
     path: str
     before: File | None
@@ -164,14 +169,14 @@ class FileChange(Struct, frozen=True):
 
 
 class ProgramChanges(Struct, frozen=True):
-    """Changes of a program since a call of it was last let through."""
+    """Changes of a program since a call of it was last approved."""
 
     since: datetime
     files: Sequence[FileChange]
 
 
 class ExecutableManager:
-    """The programs in ``HOME/tools``, and what forge keeps of them elsewhere in that home."""
+    """The programs in ``HOME/tools``, and the records about them elsewhere in the home."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -180,7 +185,7 @@ class ExecutableManager:
         self._versions = Versions(home)
 
     def names(self) -> list[str]:
-        """Every folder, and every link that may lead to one, whether or not it is a sound program."""
+        """Return all folders and links to folders, whether or not they are valid programs."""
         try:
             with os.scandir(self.root) as entries:
                 found = [each.name for each in entries if each.is_symlink() or each.is_dir()]
@@ -191,45 +196,45 @@ class ExecutableManager:
         return sorted(name for name in found if name[0] != ".")
 
     def scan(self) -> tuple[list[Program], Mapping[str, str]]:
-        """The sound programs, and of every other folder what is wrong with it."""
+        """Return the valid programs, and the problems of all other folders."""
         programs = self._registry.scan()
         return programs, self._registry.problems
 
     def look(self, name: str) -> Program | str:
-        """The program in a folder, or what is wrong with it."""
+        """Return the program in a folder, or its problem."""
         return self._registry.look(name) or self._registry.problems[name]
 
     def folder(self, name: str) -> Path:
-        """The folder of a program, which may be broken; a name is never taken for a path."""
+        """Return the folder of a program, valid or not; a name is never treated as a path."""
         known = self.names()
         if name not in known:
-            hint = did_you_mean(name, known, None if known else "forge tools new NAME makes one")
+            hint = did_you_mean(name, known, None if known else "make one: forge tools new NAME")
             raise UsageError(f"there is no tool {shown(name)} in {self.root}", hint=hint)
         return self.root / name
 
     def find(self, name: str) -> Program:
-        """A sound program; what is wrong with one that is not, is a WorkerError with its place."""
+        """Return a valid program; raise WorkerError for an invalid one."""
         found = self.look(self.folder(name).name)
         if isinstance(found, str):
             raise WorkerError(None, found)
         return found
 
     def problem(self, name: str) -> str | None:
-        """The problem of a folder of that name; None where there is no folder, or no problem."""
+        """Return the problem of a folder; None if there is no such folder or it is valid."""
         found = self.look(name) if name in self.names() else None
         return found if isinstance(found, str) else None
 
     def plan(
         self, name: str, description: str | None = None, language: str | None = None
     ) -> Scaffold:
-        """A new program that works at once; what cannot become one is a ToolError."""
-        purpose = description or f"Says what it was given, until {name} is written"
+        """Return a new program that works at once; raise ToolError if the name is invalid."""
+        purpose = description or f"Prints its arguments, until {name} is written"
         planned = scaffold(name, purpose, language or default_language(), ())
         check_free(self.root, planned.name)
         return planned
 
     def make(self, planned: Scaffold) -> Path:
-        """Write the files of a new program, and say where they are."""
+        """Write the files of a new program, and return its folder."""
         planned.write(self.root)
         made = self.look(planned.name)
         if isinstance(made, Program):
@@ -237,17 +242,17 @@ class ExecutableManager:
         return self.root / planned.name
 
     async def build(self, program: Program) -> str:
-        """Make a program ready, and say what was done; what is wrong with its source is a ToolError."""
+        """Build a program and describe what was done; raise ToolError if its source is invalid."""
         self._versions.keep_program(program)
         async with ChildProcesses() as processes:
             return await language_of(program).build(program, Toolchain(self.home, processes))
 
     def lacks(self, program: Program) -> str | None:
-        """Things that a sound program needs and this machine lacks, with the remedy."""
+        """Return what this machine lacks to run a program and how to install it, or None."""
         return language_of(program).lacks(program)
 
     def changes(self, name: str) -> ProgramChanges | None:
-        """The difference to the files as they were last approved; None for a program that never was."""
+        """Return the changes since the last approval; None if the program was never approved."""
         folder = self.folder(name)
         after = _files_now(folder)
         approved = Approved(self.home).last(name)
@@ -256,21 +261,21 @@ class ExecutableManager:
         return ProgramChanges(approved.at, compare(approved.files, after))
 
     def versions(self, name: str) -> list[Version]:
-        """Other versions of a tool than the current one, the newest first; the tool itself may be gone."""
+        """Return other versions than the current one, newest first; the tool itself may be gone."""
         current = self._current_digest(name)
         return [each for each in self._versions.of(name) if each.digest != current]
 
     def version(self, name: str, wanted: str | None) -> Version:
-        """The version that is wanted; without a wish the one before the current content."""
+        """Return the wanted version, by default the one before the current content."""
         return self._versions.find(name, wanted, self._current_digest(name))
 
     def changes_since(self, name: str, version: Version) -> list[FileChange]:
-        """The difference of the current files to those of a version."""
+        """Return the differences between a version and the current files."""
         after = _files_now(self.root / name) if name in self.names() else {}
         return compare(files_of(version.contents()), after)
 
     def restore(self, name: str, version: Version) -> str | None:
-        """Give a tool the files of a version; the digest of those before, which are kept, None if there were none."""
+        """Restore a version; return the digest of the replaced content, None if there was none."""
         folder, contents = self.root / name, version.contents()
         before: dict[str, Content] = {}
         current = self._current_digest(name)
@@ -280,8 +285,8 @@ class ExecutableManager:
                 files = _paths(folder)
                 if not self._versions.keep(folder, files, current):
                     raise ForgeError(
-                        f"the current files of {name} cannot be kept, so nothing was restored",
-                        hint=TOO_MUCH,
+                        f"nothing was restored: the current files of {name} cannot be kept",
+                        hint=NOT_KEPT,
                     )
                 before = read_contents(folder, files)
             write_contents(folder, contents, before)
@@ -291,20 +296,21 @@ class ExecutableManager:
         return current
 
     def current_digest(self, name: str) -> str:
-        """The digest of the files of a tool, which may be broken; a name that no tool has is a UsageError."""
+        """Return the digest of a tool, valid or not; raise UsageError for an unknown name."""
         self.folder(name)
         return self._current_digest(name) or ""
 
     def _check_restorable(self, folder: Path) -> None:
-        """Refuse links: what they lead to belongs to somebody else."""
+        """Refuse links, because their targets may belong to something else."""
         links = [path for path in ("", *_paths(folder)) if (folder / path).is_symlink()]
         if links:
             raise ForgeError(
-                f"{folder / links[0]} is a link, and forge changes nothing behind it; copy the file there"
+                f"{folder / links[0]} is a link, and forge does not change its target; "
+                "replace it by a copy of the file"
             )
 
     def _current_digest(self, name: str) -> str | None:
-        """The digest of the files of a tool, which may be broken; None if it is gone."""
+        """Return the digest of a tool, which may be invalid; None if it is gone."""
         if name not in self.names():
             if name in self._versions.names():
                 return None
@@ -316,7 +322,7 @@ class ExecutableManager:
             raise ForgeError(f"{folder} cannot be read: {error.strerror or error}") from None
 
     def remove(self, name: str) -> bool:
-        """Delete a program and what is kept of it; true where it was a link, which alone is deleted."""
+        """Delete a program and all records of it; return True if it was a link."""
         folder = self.folder(name)
         linked = folder.is_symlink()
         try:
@@ -349,7 +355,7 @@ def _files_now(folder: Path) -> dict[str, File]:
 
 @contextmanager
 def temporary_copy(folder: Path) -> Iterator[ExecutableManager]:
-    """For a while, a home in which there is nothing but a copy of one program's folder."""
+    """Yield the manager of a temporary home that contains a copy of one program only."""
     with TemporaryDirectory(prefix="forge-test-") as place:
         manager = ExecutableManager(Path(os.path.realpath(place)))
         try:

@@ -1,4 +1,4 @@
-"""A program as ``tool.yaml`` describes it: its name, its parameters, and how to start it."""
+"""The description of a program in ``tool.yaml``: its name, its parameters and its start."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.schema.tool_fields import ManualExecution
 
 _VERSION = re.compile(r"v?[0-9]+[0-9A-Za-z]*(?:[.!+_-][0-9A-Za-z]+)*")
-"""Of SemVer or PEP 440, and a little more than these."""
+"""Versions of SemVer and PEP 440, and slightly more."""
 FILE = "tool.yaml"
 TIMEOUT = 30.0
 ITEM_LIMIT = 131_071
-"""Bytes of one item of a command line, which is what Linux takes."""
+"""Bytes of one command line argument; the limit of Linux."""
 
 ParameterKind = Literal["string", "number", "integer", "boolean", "path"]
 
@@ -41,12 +41,12 @@ _PYTHON: Mapping[str, Any] = {
 
 
 class Parameter(Config):
-    """One ``--name=value`` of the program."""
+    """A parameter, passed to the program as ``--name=value``."""
 
     name: str
     type: ParameterKind = "string"
     access: Literal["read", "write", "delete"] = "read"
-    """The access of the program to a ``path``: the gate asks its zone."""
+    """How the program accesses a ``path``; the zone of the path decides whether that asks."""
     required: bool = False
     description: str = ""
     enum: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -57,29 +57,28 @@ class Parameter(Config):
     def _is_a_name(cls, name: str) -> str:
         if not _PARAMETER.fullmatch(name):
             raise ValueError(
-                f"{shown(name)} is not a name for a parameter; use letters, digits, '_' and '-'"
+                f"{shown(name)} is not a valid parameter name; use letters, digits, '_' and '-'"
             )
         return name
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.required and self.default is not None:
-            raise ValueError(f"'{self.name}' is required and has a default; keep one of the two")
+            raise ValueError(f"'{self.name}' is required and has a default; remove one of the two")
         if "access" in self.model_fields_set and self.type != "path":
             raise ValueError(
-                f"'{self.name}': access is for parameters of type path, and this is a {self.type}"
+                f"'{self.name}': access is for parameters of type path, not {self.type}"
             )
         listed = [self._typed(value) for value in self.enum or ()]
         if self.default is not None and self._typed(self.default) not in (
             listed or [self._typed(self.default)]
         ):
-            raise ValueError(
-                f"'{self.name}': the default {shown(str(self.default))} is none of the values under enum"
-            )
+            default = shown(str(self.default))
+            raise ValueError(f"'{self.name}': the default {default} is not listed under enum")
         return self
 
     def field(self) -> JsonObject:
-        """The parameter as the model sees it."""
+        """Return the JSON Schema of the parameter."""
         said: JsonObject = self._type()
         if self.description:
             said["description"] = self.description
@@ -94,7 +93,7 @@ class Parameter(Config):
         return path if self.type == "path" else {"type": self.type}
 
     def _typed(self, value: Any) -> Any:
-        """A value of the file as one of the declared type."""
+        """Return a value of the file as the declared type; raise ValueError if it does not fit."""
         schema = self._type()
         typed = coerce(
             {"value": _as_text(value, schema)}, {"type": "object", "properties": {"value": schema}}
@@ -109,7 +108,7 @@ class Parameter(Config):
         return typed
 
     def argv_item(self, value: Any) -> str:
-        """The item of the command line that carries a valid value."""
+        """Return the command line argument for a valid value."""
         match value:
             case bool():
                 text = "true" if value else "false"
@@ -128,14 +127,14 @@ class ExampleExpectation(Config):
 
 
 class Example(Config):
-    """A call that shows how the tool is used, and its result."""
+    """An example call of the tool, with its expected result."""
 
     arguments: dict[str, Any] = Field(default_factory=dict)
     expect: ExampleExpectation = ExampleExpectation()
 
 
 class Menu(Config):
-    """The callers of the tool, and its place in menus."""
+    """Who may call the tool, and its place in menus."""
 
     mode: ToolMode = "llm"
     label: str | None = None
@@ -153,14 +152,14 @@ class Manifest(Config):
     parameters: list[Parameter] = Field(default=[])
     timeout: Annotated[float, Field(gt=0, le=3600)] = TIMEOUT
     needs_approval: Literal["ask", "blocked"] | None = None
-    """A verdict that no worker loosens; the file can give no consent."""
+    """A verdict that a worker cannot relax; a tool cannot approve itself."""
     manual_execution: Menu | None = None
     examples: list[Example] = Field(default=[])
 
     @field_validator("version", mode="before")
     @classmethod
     def _is_text(cls, version: Any) -> Any:
-        """``1.0`` without quotes is a number in YAML, and meant as it is written."""
+        """Turn an unquoted ``1.0``, which YAML reads as a number, back into text."""
         return (
             str(version)
             if isinstance(version, int | float) and not isinstance(version, bool)
@@ -174,7 +173,8 @@ class Manifest(Config):
             return "ask"
         if word in (False, "preApproved"):
             raise ValueError(
-                "a tool cannot approve itself; name it under toolsets.executables.approval of the worker"
+                "a tool cannot approve itself; "
+                "name it under toolsets.executables.approval of the worker"
             )
         return word
 
@@ -187,9 +187,7 @@ class Manifest(Config):
     @classmethod
     def _is_a_version(cls, version: str) -> str:
         if not _VERSION.fullmatch(version):
-            raise ValueError(
-                f"{shown(version)} is not a version; write one such as 1.0.0 (SemVer or PEP 440)"
-            )
+            raise ValueError(f"{shown(version)} is not a valid version; write one such as 1.0.0")
         return version
 
     @field_validator("name")
@@ -197,12 +195,12 @@ class Manifest(Config):
     def _is_a_name(cls, name: str) -> str:
         if not TOOL_NAME.fullmatch(name):
             raise ValueError(
-                f"{shown(name)} is not a name for a tool; use 1 to 64 letters, digits, '_' and '-'"
+                f"{shown(name)} is not a valid tool name; use 1 to 64 letters, digits, '_' and '-'"
             )
         return name
 
     def input_schema(self) -> JsonObject:
-        """The parameters for the model."""
+        """Return the JSON Schema of all parameters, as the model sees it."""
         return {
             "type": "object",
             "properties": {parameter.name: parameter.field() for parameter in self.parameters},
@@ -212,35 +210,35 @@ class Manifest(Config):
 
     @property
     def callers(self) -> ManualExecution | None:
-        """The callers of the tool, its label and its category, where the file names one of them."""
+        """Who may call the tool, with its label and category; None if the file does not say."""
         menu = self.manual_execution
         return None if menu is None else ManualExecution(menu.mode, menu.label, menu.category)
 
     def text(self) -> str:
-        """The description of the tool for the model."""
+        """Return the description for the model."""
         usage = self.usage.strip()
         return f"{self.description.strip()}\n\n{usage}" if usage else self.description.strip()
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the ``tool.yaml`` of a folder; a mistake in it is a WorkerError with its place."""
+    """Read the ``tool.yaml`` of a folder; raise WorkerError with the place of a mistake."""
     file = folder / FILE
     manifest = parse_manifest(read_document(file).data, str(file))
     if manifest.name != folder.name:
-        problem = f"name: must be that of its folder, '{folder.name}', not '{manifest.name}'"
+        problem = f"name: must be '{folder.name}' like its folder, not '{manifest.name}'"
         raise WorkerError(manifest.where("name"), problem)
     return manifest
 
 
 def parse_manifest(data: MarkedDict, file: str) -> Manifest:
-    """The data of a ``tool.yaml``, with parameters that differ and examples that fit them."""
+    """Parse a ``tool.yaml``; check that parameters are distinct and that examples fit them."""
     manifest = parse_config(Manifest, data, file=file)
     seen: set[str] = set()
     for index, parameter in enumerate(manifest.parameters):
         if parameter.name in seen:
             where = manifest.where("parameters", index, "name")
             raise WorkerError(
-                where, f"parameters[{index}].name: there is another parameter '{parameter.name}'"
+                where, f"parameters[{index}].name: duplicate parameter '{parameter.name}'"
             )
         seen.add(parameter.name)
     schema = Arguments(manifest.input_schema())
@@ -254,9 +252,11 @@ def parse_manifest(data: MarkedDict, file: str) -> Manifest:
 
 
 class Arguments(InputSchema):
-    """The schema of a command line: a plain value is good for a string, and what no program can be given is not.
+    """The schema of command line arguments.
 
-    What a manifest says is sound JSON Schema by its making, so it is not looked at again, which would take long.
+    A number or boolean is accepted for a string, and values that cannot be passed to a program are
+    rejected. The schema is not validated itself, because it is made from a manifest and checking it
+    would be slow.
     """
 
     def validate(self, args: Any) -> JsonObject:
@@ -273,7 +273,7 @@ class Arguments(InputSchema):
 
 
 def _as_text(value: Any, schema: Any) -> Any:
-    """A number or a boolean where a string is declared, as that string."""
+    """Convert a number or a boolean to text if a string is declared."""
     if not isinstance(schema, dict) or schema.get("type") != "string":
         return value
     match value:
@@ -291,9 +291,9 @@ def _argv_problem(name: str, value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     if "\0" in value:
-        return f"{name}: contains a NUL character, which no program can be given; leave it out"
+        return f"{name}: contains a NUL character, which no argument can contain; leave it out"
     size = len(f"--{name}={value}".encode())
     if size > ITEM_LIMIT:
         hint = "write it to a file and pass the path"
-        return f"{name}: is {size} bytes on the command line, and {ITEM_LIMIT} is the most; {hint}"
+        return f"{name}: has {size} bytes, but an argument has at most {ITEM_LIMIT}; {hint}"
     return None

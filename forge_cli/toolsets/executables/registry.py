@@ -1,4 +1,4 @@
-"""The registry: which tools lie in ``~/.forge/tools`` right now."""
+"""The tools in ``~/.forge/tools``, as they are now."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifes
 GO, PYTHON, SHELL = ".go", ".py", ".sh"
 BUILD = ".build"
 MADE = frozenset({BUILD, "__pycache__", ".git"})
-"""Folders in a tool that are not part of it."""
+"""Folders inside a tool's folder that are not part of the tool."""
 INTERPRETED = frozenset({GO, SHELL, PYTHON})
 LANGUAGES: Mapping[str, str] = {"go": GO, "sh": SHELL, "py": PYTHON}
 CREATE: Final = "create_custom_tool"
@@ -55,7 +55,7 @@ BUILT_IN = frozenset(
         *("get_memory", "save_memory", "list_mcp_resources", "read_mcp_resource"),
     )
 )
-"""Tools of forge's other toolsets, whose place a program of the same name takes."""
+"""Names of built-in tools, which a program of the same name replaces."""
 
 _BLOCK = re.compile(r"(?m)^# /// script\n(?P<content>(?:^#(?:| .*)\n)+)^# ///$")
 _BEGIN = re.compile(r"(?m)^# /// script$")
@@ -66,13 +66,15 @@ _AT_LEAST = re.compile(r">=\s*(\d+(?:\.\d+)*)")
 
 
 def shell() -> str:
+    """Return the shell that runs scripts: bash if it is installed, else sh."""
     return shutil.which("bash") or shutil.which("sh") or "/bin/sh"
 
 
 def python_flags(folder: Path, files: Iterable[str]) -> list[str]:
-    """How Python writes no bytecode, and reads none that lies in a tool's folder, where it was not approved.
+    """Return the options of Python for a tool: write no bytecode, and read none from its folder.
 
-    Reading none at all takes four times as long to start, so that is only for a folder where somebody left some.
+    Nobody approved bytecode in the folder. Disabling all bytecode would make the start four times
+    slower, so that happens only if the folder contains some.
     """
     folders = {os.path.dirname(name) for name in files}
     found = any(os.path.lexists(folder / name / "__pycache__") for name in folders)
@@ -80,16 +82,18 @@ def python_flags(folder: Path, files: Iterable[str]) -> list[str]:
 
 
 def default_language() -> str:
+    """Return the language of new tools: Go if it is installed, else Python."""
     return "go" if find_go() else "py"
 
 
 def find_go() -> Path | None:
+    """Return the path of the Go toolchain, or None."""
     found = shutil.which("go")
     return Path(found) if found else None
 
 
 class Program(Struct, frozen=True):
-    """A sound tool: what it says of itself, what is started, and the hash of everything that it consists of."""
+    """A valid tool: its manifest, its entrypoint, and the hash of all its files."""
 
     folder: Path
     manifest: Manifest
@@ -98,7 +102,7 @@ class Program(Struct, frozen=True):
     files: tuple[str, ...]
     """Every file of the tool, relative to its folder."""
     script: Requirements | None = None
-    """The requirements that a source in Python states."""
+    """The packages that a Python source declares."""
 
     @property
     def name(self) -> str:
@@ -106,22 +110,22 @@ class Program(Struct, frozen=True):
 
 
 class Registry:
-    """Looks into the folder whenever it is asked; a program whose files did not change is still the same."""
+    """Reads the folder at each request; an unchanged tool stays the same Program object."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._programs: dict[str, Program] = {}
         self.problems: dict[str, str] = {}
-        """Why a folder is not a tool, as of the last look."""
+        """Why each invalid folder is not a tool, as of the last scan."""
 
     def scan(self) -> list[Program]:
-        """The tools as they are now, by name."""
+        """Return the current tools, sorted by name."""
         names = _folders(self.root)
         self.problems = {name: why for name, why in self.problems.items() if name in names}
         return [found for name in names if (found := self.look(name))]
 
     def look(self, name: str) -> Program | None:
-        """One tool as it is now."""
+        """Return one tool as it is now; None if it is invalid or missing."""
         known, folder = self._programs.pop(name, None), self.root / name
         self.problems.pop(name, None)
         try:
@@ -132,7 +136,7 @@ class Registry:
         except ForgeError as error:
             self.problems[name] = str(error)
         except FileNotFoundError:
-            self.problems[name] = f"{folder}: is gone, or changes at this moment"
+            self.problems[name] = f"{folder}: was deleted or is being changed"
         except OSError as error:
             self.problems[name] = f"{folder}: cannot be read: {error.strerror or error}"
         return None
@@ -151,7 +155,7 @@ def _folders(root: Path) -> list[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it leads to a folder; what cannot be followed is taken for one, so that it says what is wrong with it."""
+    """Return True for a folder, and for anything unreadable, so that its problem is reported."""
     try:
         return entry.is_dir()
     except OSError:
@@ -159,31 +163,31 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _files(folder: Path) -> list[str]:
-    """The files of a tool that only its owner can change."""
+    """Return the files of a tool; raise WorkerError if other users can change it."""
     paths = list(walk(folder))
     _check_writers(folder, paths)
     return [path for path in paths if not path.endswith("/")]
 
 
 def _check_writers(folder: Path, paths: Iterable[str]) -> None:
-    """Refuse a tool that other people can change; of files, those that everybody can write."""
+    """Refuse folders that the group or others can write to, and files that others can write to."""
     for path in paths:
         mode = os.stat(f"{folder}/{path}").st_mode
         if mode & (stat.S_IWGRP | stat.S_IWOTH if path.endswith("/") else stat.S_IWOTH):
             place = os.path.normpath(f"{folder}/{path}")
             raise WorkerError(
                 None,
-                f"{place}: others can write there; take that away: chmod go-w {shlex.quote(place)}",
+                f"{place} is writable by other users; run: chmod go-w {shlex.quote(place)}",
             )
 
 
 def _program(folder: Path, files: list[str]) -> Program:
     if FILE not in files:
-        raise WorkerError(None, f"{folder}: has no {FILE}; write one, or move the folder elsewhere")
+        raise WorkerError(None, f"{folder}: no {FILE}; write one, or move the folder elsewhere")
     if folder.name in RESERVED:
         raise WorkerError(
             None,
-            f"{folder}: '{folder.name}' is one of forge's own tools; rename the folder and the tool",
+            f"{folder}: forge has a tool named '{folder.name}'; rename the folder and the tool",
         )
     manifest = read_manifest(folder)
     entrypoint = _entrypoint(folder, manifest)
@@ -192,7 +196,7 @@ def _program(folder: Path, files: list[str]) -> Program:
 
 
 def _entrypoint(folder: Path, manifest: Manifest) -> Path:
-    """The file that is started, which has to lie in the folder even when every link is followed."""
+    """Return the file to start, which has to be in the folder even after following links."""
     where, named = manifest.where("entrypoint"), manifest.entrypoint
     home, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / named))
     if os.path.isabs(named) or not real.is_relative_to(home) or real == home:
@@ -203,13 +207,14 @@ def _entrypoint(folder: Path, manifest: Manifest) -> Path:
     if any(part in MADE for part in parts):
         raise WorkerError(
             where,
-            f"entrypoint: '{visible(named)}' is made by forge or by others; name the source itself",
+            f"entrypoint: '{visible(named)}' is a generated file; name the source itself",
         )
     try:
         mode = os.stat(real).st_mode
     except OSError as error:
         raise WorkerError(
-            where, f"entrypoint: '{visible(named)}': {error.strerror}; write it, or correct it"
+            where,
+            f"entrypoint: '{visible(named)}': {error.strerror}; write it, or correct the name",
         ) from None
     if not stat.S_ISREG(mode):
         raise WorkerError(where, f"entrypoint: '{visible(named)}' is not a regular file")
@@ -229,7 +234,7 @@ def _has_return_in_shebang(file: Path) -> bool:
 
 
 def digest(folder: Path, files: Iterable[str]) -> str:
-    """The hash over names, modes and contents of files."""
+    """Return a hash of the names, modes and contents of files."""
     total = hashlib.sha256()
     for name in sorted(files):
         with open_regular(folder / name) as file:
@@ -240,7 +245,7 @@ def digest(folder: Path, files: Iterable[str]) -> str:
 
 
 def walk(folder: Path, inside: str = "") -> Iterator[str]:
-    """Folders (which end with a slash) and files of a tool; what others make in it is left out, links are followed."""
+    """Yield the folders (with a final slash) and files of a tool; links to files are followed."""
     yield f"{inside}/" if inside else "/"
     with os.scandir(folder / inside) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -258,13 +263,13 @@ def walk(folder: Path, inside: str = "") -> Iterator[str]:
 
 
 class Requirements(Struct, frozen=True):
-    """The packages and the Python that a program needs."""
+    """The packages and the Python version that a program needs."""
 
     dependencies: tuple[str, ...] = ()
     requires_python: str = ""
 
     def missing(self) -> list[str]:
-        """Packages that forge's own Python lacks; a requirement for some machines only is left to the program."""
+        """Return the packages that forge's own Python lacks; skip requirements with conditions."""
         wanted = _AT_LEAST.search(self.requires_python)
         old = wanted is not None and sys.version_info < tuple(map(int, wanted[1].split(".")))
         packages = [
@@ -274,19 +279,20 @@ class Requirements(Struct, frozen=True):
 
 
 def read_script(file: Path) -> Requirements | None:
-    """The metadata in a source; None where there is none, and a WorkerError with its place where it is wrong."""
+    """Read the PEP 723 metadata of a source; raise WorkerError if it is invalid."""
     text = file.read_bytes().decode(errors="replace").replace("\r\n", "\n")
     begins = list(_BEGIN.finditer(text))
     if not begins:
         return None
     line = text.count("\n", 0, begins[-1].start()) + 1
     if len(begins) > 1:
-        raise WorkerError(
-            Mark(str(file), line), "there is another '# /// script' above; keep one of them"
-        )
+        raise WorkerError(Mark(str(file), line), "duplicate '# /// script'; keep one of the two")
     block = _BLOCK.search(text)
     if block is None:
-        problem = "'# /// script' has no end; write '# ///' below it, with nothing but comments between them"
+        problem = (
+            "'# /// script' has no end; "
+            "write '# ///' below it, with only comment lines between them"
+        )
         raise WorkerError(Mark(str(file), line), problem)
     return _parse(block["content"], file, line)
 
@@ -307,20 +313,23 @@ def _parse(content: str, file: Path, begin: int) -> Requirements:
         isinstance(each, str) for each in dependencies
     ):
         raise WorkerError(
-            Mark(str(file), begin), 'dependencies: must be a list of strings, as in ["rich>=14"]'
+            Mark(str(file), begin), 'dependencies: must be a list of strings such as ["rich>=14"]'
         )
     if not isinstance(python, str) or not _VERSIONS.fullmatch(python):
         raise WorkerError(
-            Mark(str(file), begin), 'requires-python: must be versions, as in ">=3.11"'
+            Mark(str(file), begin), 'requires-python: must be a version range such as ">=3.11"'
         )
     if _has_editable(data):
-        problem = "tool.uv.sources: an editable package runs code while it is installed; name a wheel instead"
+        problem = (
+            "tool.uv.sources: an editable package runs code while it is installed; "
+            "name a wheel instead"
+        )
         raise WorkerError(Mark(str(file), begin), problem)
     return Requirements(tuple(dependencies), python)
 
 
 def _has_editable(data: Any) -> bool:
-    """Whether anything under ``tool`` asks for it, however it is written."""
+    """Return True if any table under ``tool`` asks for an editable package."""
     match data:
         case {"editable": editable} if editable:
             return True

@@ -1,4 +1,4 @@
-"""Git repositories that tools come from: fetched by git, one commit deep, and never checked out."""
+"""Git repositories that contain tools: fetched with depth 1, and never checked out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from forge_cli.toolsets.executables.incoming import (
 FETCH_LIMIT = 120.0
 """Seconds for git to fetch a repository."""
 MAX_FETCHED = 64 * 1024 * 1024
-"""Bytes of the pack that is fetched."""
+"""Bytes of the fetched pack."""
 SUBMODULE = "is a submodule, which is not fetched; import the tool from its own repository"
 _OWN_SETTINGS = {
     "core.hooksPath": os.devnull,
@@ -46,32 +46,33 @@ _OWN_SETTINGS = {
     "http.followRedirects": "initial",
     "advice.detachedHead": "false",
 }
-"""Settings above those of every file: one pack, of a bounded size, and nothing else that is started or fetched."""
+"""Settings that override all files: fetch one pack of bounded size, start no other program."""
 _ENVIRONMENT = ("SSH_AUTH_SOCK", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "XDG_CONFIG_HOME")
 _AT_HOST = re.compile(r"[\w.+-]+@[\w.-]+:(?!//).+")
 _ADDRESS = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://.+|(?P<other>[A-Za-z][A-Za-z0-9+-]*)::.*"
 )
 _SCHEMES = {"https": "https:ssh", "ssh": "https:ssh", "file": "file"}
-"""Protocols that git may use for an address, also where your own settings of git rewrite it."""
+"""Protocols that git may use for an address, even if the user's settings rewrite it."""
 _CUT_OFF = ("index-pack", "signal 25", "File too large", "File size limit")
-"""Parts of what git says of a pack that it could not write to its end."""
+"""Parts of git's messages about a pack that exceeded the size limit."""
 _DOWNLOADS = re.compile(r"(?i)\.(zip|tgz|tar(\.\w+)?|txz|tbz2?)$")
 
 
 def is_address(text: str) -> bool:
-    """Is it the address of a repository, rather than a path?"""
+    """Return True for the address of a repository, False for a path."""
     return _AT_HOST.fullmatch(text) is not None or _ADDRESS.fullmatch(text) is not None
 
 
 def is_bare_repository(folder: Path) -> bool:
+    """Return True for a folder with the layout of a bare git repository."""
     return (
         (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
     )
 
 
 def without_password(address: str) -> str:
-    """An address as it is shown and recorded."""
+    """Return an address as it is shown and recorded, without a password."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -84,12 +85,12 @@ def without_password(address: str) -> str:
 
 
 class RepositorySource(ToolSource):
-    """A repository, of which the commit is read that HEAD names."""
+    """A repository, of which the commit at HEAD is read."""
 
     kind = "git"
 
     def __init__(self, address: str, folder: Path, processes: ChildProcesses) -> None:
-        """``folder`` is there for this alone, and is removed by its owner."""
+        """``folder`` is used by this source only; the caller deletes it."""
         super().__init__(without_password(address))
         self._address, self._protocols = _checked(address)
         self._folder = folder
@@ -98,7 +99,7 @@ class RepositorySource(ToolSource):
 
     @classmethod
     def at(cls, path: Path, folder: Path, processes: ChildProcesses) -> RepositorySource:
-        """A bare repository of this machine."""
+        """Return the source for a bare repository on this machine."""
         source = cls(f"file://{quote(str(path))}", folder, processes)
         source.title = str(path)
         return source
@@ -112,10 +113,10 @@ class RepositorySource(ToolSource):
             await self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         ).stdout.strip()
         if not self._commit:
-            raise SourceError(f"{self.title} has no commit that its HEAD names; push one")
+            raise SourceError(f"{self.title} has no commit at its HEAD; push one")
         done = await self._git("ls-tree", "-r", "-l", "-z", "--full-tree", self._commit)
         if done.truncated:
-            raise SourceError(f"{self.title} holds more than {MAX_ENTRIES:,} files and folders")
+            raise SourceError(f"{self.title} contains more than {MAX_ENTRIES:,} files and folders")
         listing = Listing(self.title)
         for line in filter(None, done.stdout.split("\0")):
             about, _, path = line.partition("\t")
@@ -161,15 +162,15 @@ class RepositorySource(ToolSource):
                 f"{self.title} was not fetched within {FETCH_LIMIT:g} seconds", hint=said or None
             )
         if any(sign in said for sign in _CUT_OFF):
-            problem = f"{self.title} is larger than {MAX_FETCHED // 1024**2} MiB, the most that is fetched, or damaged"
+            problem = f"{self.title} is larger than {MAX_FETCHED // 1024**2} MiB, or damaged"
             raise SourceError(problem, hint="clone it yourself, and import the folder of the tool")
         raise SourceError(
-            f"{self.title} cannot be fetched by git:\n{said}",
-            hint="try git ls-remote with this address",
+            f"git cannot fetch {self.title}:\n{said}",
+            hint="try the address with git ls-remote",
         )
 
     async def _git(self, *args: str, feed: bytes | None = None, limit: int = MAX_BYTES) -> Finished:
-        """Read from the repository that was fetched."""
+        """Run git on the fetched repository."""
         return await self._run(
             ["--git-dir", str(self._folder / ".git"), *args], self._folder, feed=feed, limit=limit
         )
@@ -180,8 +181,8 @@ class RepositorySource(ToolSource):
         git = shutil.which("git")
         if git is None:
             raise SourceError(
-                "there is no git on the PATH, which fetches repositories",
-                hint="install it, or clone it elsewhere",
+                "git is needed to fetch repositories, but it is not on the PATH",
+                hint="install it, or clone the repository elsewhere",
             )
         try:
             return await self._processes.run(
@@ -215,7 +216,7 @@ class RepositorySource(ToolSource):
 
 
 def _checked(address: str) -> tuple[str, str]:
-    """The address, and the protocols for it; one that is not fetched is a SourceError."""
+    """Return the address and its allowed protocols; raise SourceError for any other protocol."""
     if _AT_HOST.fullmatch(address):
         return address, _SCHEMES["ssh"]
     found = _ADDRESS.fullmatch(address)
@@ -223,12 +224,10 @@ def _checked(address: str) -> tuple[str, str]:
     shown = without_password(address)
     if scheme not in _SCHEMES:
         known = "https://, ssh://, git@HOST:PATH or file://"
-        raise SourceError(
-            f"{shown}: tools are not fetched that way", hint=f"use an address with {known}"
-        )
+        raise SourceError(f"{shown}: forge does not fetch with this protocol", hint=f"use {known}")
     if scheme == "https" and _DOWNLOADS.search(urlsplit(address).path):
-        problem = f"{shown} is an archive, and forge fetches repositories only"
-        raise SourceError(problem, hint="download it yourself, then: forge tools import FILE")
+        problem = f"{shown} is an archive, but forge downloads repositories only"
+        raise SourceError(problem, hint="download it yourself, and run: forge tools import FILE")
     return address, _SCHEMES[scheme]
 
 

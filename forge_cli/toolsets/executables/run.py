@@ -1,4 +1,4 @@
-"""One call of a program: an argv instead of a shell line, an environment without keys, and the result."""
+"""A call of a program: arguments without a shell, an environment without keys, the result."""
 
 from __future__ import annotations
 
@@ -50,13 +50,15 @@ _MISSING = re.compile(
 
 
 def failed(done: Finished) -> bool:
+    """Return True if a program timed out or had an exit code other than 0."""
     return done.timed_out or done.exit_code != 0
 
 
 def own_result(stdout: str) -> Any:
-    """The result that a program describes in its last line, or the mapping that should be one; else None.
+    """Return the result that a program prints as JSON in its last line, or None.
 
-    What it said before is read with a text or a custom one.
+    A text or custom result is combined with the output before that line. A mapping that is almost a
+    well-known kind is returned as it is, so that a warning can name it.
     """
     before, _, last = stdout.rstrip("\n").rpartition("\n")
     if not last.startswith("{"):
@@ -75,7 +77,7 @@ def own_result(stdout: str) -> Any:
 
 
 def _read_result(said: Any) -> Any:
-    """A well-known kind, or one of the program's own with ``data``; anything else is only what it said."""
+    """Return a result of a well-known kind or a custom kind with ``data``; None for other JSON."""
     value = as_result(said)
     if is_misfit(said, value):
         return said
@@ -84,16 +86,16 @@ def _read_result(said: Any) -> Any:
 
 
 class ProgramRun(Struct, frozen=True):
-    """How a program ended that had so many seconds."""
+    """How a program ended."""
 
     program: str
     done: Finished
     seconds: float
     hint: str | None = None
-    """The likely mistake, where it failed."""
+    """The likely mistake, if the program failed."""
 
     def result(self) -> Any:
-        """The result for the model; one that failed is an error with the same result in it."""
+        """Return the result for the model; raise an error that carries the result if it failed."""
         state = outcome.describe_end(self.done, self.seconds)
         hinted = f"{state} (hint: {self.hint})" if self.hint else state
         value = outcome.value_of(KIND, None, self.done, state, f"{hinted}{self.done.refusals()}")
@@ -102,12 +104,12 @@ class ProgramRun(Struct, frozen=True):
 
 
 class Runner:
-    """Starts programs in the working directory, confined where the worker's commands are."""
+    """Runs programs in the working directory, confined like the worker's commands."""
 
     def __init__(
         self, env: ToolsetEnv, names: Sequence[str], calls: Sequence[str], stats: Stats
     ) -> None:
-        """``names`` are those of variables, ``calls`` those of tools that programs may call."""
+        """``names`` are environment variables, ``calls`` the tools that programs may call."""
         self._names = names
         self._calls = calls
         self._processes = cast(WorkerProcesses, env.processes)
@@ -119,7 +121,10 @@ class Runner:
     def arguments(
         self, program: Program, args: Args, sandbox: SandboxView, *, preview: bool = False
     ) -> list[str]:
-        """The command line behind the program; paths become real ones, in a preview without any consent yet."""
+        """Return the arguments of the program with real paths.
+
+        A preview needs no consent for the paths yet, and asks the sandbox for information only.
+        """
         items = []
         for parameter in program.manifest.parameters:
             if parameter.name not in args:
@@ -133,7 +138,7 @@ class Runner:
     async def run(
         self, program: Program, args: Args, context: ToolContext, *, timeout: float | None = None
     ) -> ProgramRun:
-        """Make the program ready if need be, run it, and say how it ended."""
+        """Build the program if needed, run it and return how it ended."""
         start = await self._ready(program)
         argv = [*start.argv, *self.arguments(program, args, context.sandbox)]
         seconds = timeout or program.manifest.timeout
@@ -164,7 +169,7 @@ class Runner:
 
     @contextmanager
     def _pipes(self, context: ToolContext) -> Iterator[RequestPipes | None]:
-        """The socket by which the program can ask for calls of other tools, if the worker lets it call any."""
+        """Yield the socket for calls of other tools; None if programs may call none."""
         if not self._calls:
             yield None
             return
@@ -175,7 +180,7 @@ class Runner:
             pipes.close()
 
     async def _ready(self, program: Program) -> ProgramStart:
-        """The program to start, once it is compiled or its packages are installed; its failure is one of the tool."""
+        """Compile a program or install its packages; count a failure as a failed call."""
         try:
             return await language_of(program).start(program, self._tools)
         except ToolError:
@@ -186,15 +191,15 @@ class Runner:
 def find_mistake(
     manifest: Manifest, args: Args, zones: Iterable[Zone], done: Finished
 ) -> str | None:
-    """A virtual path that a program got as text and did not find; None where nothing suggests that."""
+    """Return a hint if a program failed to find a virtual path that it got as text."""
     if not _MISSING.search(f"{done.stderr}\n{done.stdout}"):
         return None
     names = {zone.name for zone in zones}
     for parameter in manifest.parameters:
         value = args.get(parameter.name)
         if parameter.type == "string" and isinstance(value, str) and _is_virtual(value, names):
-            remedy = f"with 'type: path' for '{parameter.name}' in {FILE} it gets the real path"
-            return f"{shown(value)} is a path of a zone, and the program got it as it is; {remedy}"
+            remedy = f"declare '{parameter.name}' with 'type: path' in {FILE} to pass the real path"
+            return f"the program got the virtual path {shown(value)} as text; {remedy}"
     return None
 
 
@@ -204,7 +209,7 @@ def _is_virtual(text: str, zones: set[str]) -> bool:
 
 
 class ProgramCalls(Struct, frozen=True):
-    """Answers ``forge tools call`` inside of one program: first what a tool takes, then what a call of it gives."""
+    """Answers ``forge tools call`` inside a program: the schema of a tool, or a call of it."""
 
     names: Collection[str]
     context: ToolContext
@@ -212,8 +217,12 @@ class ProgramCalls(Struct, frozen=True):
     async def answer(self, request: JsonObject) -> JsonObject:
         name, args = str(request.get("tool")), request.get("args")
         if name not in self.names:
-            sentence = f"{visible(name)} cannot be called by {self.context.tool}: toolsets.executables.calls lists "
-            return self._refusal(name, "blocked", sentence + (", ".join(self.names) or "nothing"))
+            listed = ", ".join(self.names) or "nothing"
+            sentence = (
+                f"{self.context.tool} may not call {visible(name)}: "
+                f"toolsets.executables.calls lists {listed}"
+            )
+            return self._refusal(name, "blocked", sentence)
         schema = self.context.inner.schema(name) if self.context.inner else None
         if schema is None:
             return self._refusal(name, "not_found", f"there is no tool '{visible(name)}'")
@@ -228,6 +237,6 @@ class ProgramCalls(Struct, frozen=True):
 
 
 def _result(made: ToolOutcome) -> JsonObject:
-    call, took = made.call, made.duration_ms
-    event = ToolResult(call.id, call.name, made.status, made.value, took, made.error)
+    call = made.call
+    event = ToolResult(call.id, call.name, made.status, made.value, made.duration_ms, made.error)
     return {"result": event.payload()}

@@ -1,4 +1,4 @@
-"""A new tool: a ``tool.yaml`` and a source that already works, to be filled with what the tool is for."""
+"""New tools: a ``tool.yaml`` and a source that already works."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from forge_cli.toolsets.executables.stats import Stats
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 EXAMPLE = Parameter(name="example", default="", description="Example parameter")
-"""The parameter of a tool that was made without any: it shows how they are declared and read."""
+"""The parameter of a new tool that was requested without any, as an example."""
 _PACKAGES = {
-    "py": ["   Packages that it needs stand in a '# /// script' comment (PEP 723) at its top."]
+    "py": ["   Declare the packages it needs in a '# /// script' comment (PEP 723) at its top."]
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_WORKSPACE = "Where the work is done: the working directory of the worker."
-_TO_DO = "To be replaced by what the tool is for; the result goes to stdout."
+_WORKSPACE = "The working directory of the worker."
+_TO_DO = "Replace this by the work of the tool; print the result to stdout."
 _GO_KINDS = {
     "string": "String",
     "path": "String",
@@ -62,11 +62,11 @@ class Scaffold(Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """A sentence for people and the model where its name is that of a built-in tool; else empty."""
+        """Return a warning if the name is that of a built-in tool, or an empty string."""
         return replaced_tool(self.name)
 
     def text(self, root: Path) -> str:
-        """Every file with its whole content, for the approval."""
+        """Return all files with their contents, for the approval."""
         parts = [
             f"{root / self.name / file}\n{_indented(content)}"
             for file, content in self.files.items()
@@ -74,7 +74,7 @@ class Scaffold(Struct, frozen=True):
         return "\n".join(filter(None, (self.warning, *parts)))
 
     def write(self, root: Path) -> None:
-        """Make the folder as a whole; one that is already there stays as it is."""
+        """Write the whole folder at once; raise ToolError if it exists."""
         check_free(root, self.name)
         try:
             make_private(root)
@@ -94,62 +94,64 @@ class Scaffold(Struct, frozen=True):
 
 
 def replaced_tool(name: str) -> str:
-    """A sentence on the built-in tool whose place a tool of this name takes; empty where there is none."""
+    """Return a warning that a tool of this name replaces a built-in one, or an empty string."""
     if name not in BUILT_IN:
         return ""
     return (
-        f"WARNING: forge has a tool called {name}. This one takes its place in every worker that uses "
-        "executables, gets what is meant for it, and asks at each call unless approval.tools names it."
+        f"WARNING: forge has a built-in tool named {name}. The new one replaces it in every worker "
+        "that uses executables, and asks at each call unless approval.tools names it."
     )
 
 
 def check_free(root: Path, name: str) -> None:
+    """Raise ToolError if there is something of this name in the folder of tools."""
     if os.path.lexists(root / name):
-        raise ToolError(
-            f"there is something at {root / name} already; change that tool, or choose another name"
-        )
+        raise ToolError(f"{root / name} exists already; change that tool, or choose another name")
 
 
 def scaffold(
     name: str, description: str, language: str, parameters: Sequence[Parameter]
 ) -> Scaffold:
-    """The files for a new tool; what cannot become a tool is a ToolError."""
+    """Return the files of a new tool; raise ToolError for an invalid name or description."""
     if not NAME.fullmatch(name):
         raise ToolError(
-            f"'{name}' is not a name for a tool; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+            f"'{name}' is not a valid tool name; "
+            "use up to 64 of a-z, 0-9, '_' and '-', starting with a letter"
         )
     if name in RESERVED:
-        raise ToolError(f"'{name}' is one of forge's own tools; choose another name")
+        raise ToolError(f"forge has a tool named '{name}'; choose another name")
     for text in (description, *(parameter.description for parameter in parameters)):
         if found := _CONTROL.search(text):
-            raise ToolError(
-                f"a description cannot hold the control character U+{ord(found[0]):04X}; leave it out"
-            )
+            code = f"U+{ord(found[0]):04X}"
+            raise ToolError(f"the description contains the control character {code}; leave it out")
     source = f"{name}{LANGUAGES[language]}"
     manifest = _manifest(name, description, source, parameters or [EXAMPLE])
     try:
         parsed = parse_manifest(parse_document(manifest, FILE), FILE)
     except ForgeError as error:
-        raise ToolError(f"this cannot be written as a {FILE}: {error}") from None
+        raise ToolError(f"this does not make a valid {FILE}: {error}") from None
     return Scaffold(
         name, language, {FILE: manifest, source: SOURCES[language](description, parsed.parameters)}
     )
 
 
 def next_steps(made: Scaffold, root: Path) -> str:
-    """The commands for the author of a tool."""
+    """Return instructions for the author of a new tool."""
     files = ", ".join(made.files)
     return "\n".join(
         [
-            f"Made {root / made.name} with {files}. It works already: it prints what it is given.",
-            f"1. Write what it is for into {made.source} (as /tools/{made.name}/{made.source} where file tools are "
-            "offered): arguments come as --name=value, the working directory is the workspace, stdin is closed.",
-            "   Print the result to stdout and problems to stderr, and end with a code other than 0 on failure.",
-            '   A last line such as {"kind": "json", "data": ...} is taken for the result itself.',
+            f"Made {root / made.name} with {files}. It works already and prints its arguments.",
+            f"1. Write the program in {made.source} (/tools/{made.name}/{made.source} for file "
+            "tools): arguments are passed as --name=value, the working directory is the "
+            "workspace, stdin is closed.",
+            "   Print the result to stdout and problems to stderr, and exit with a code other "
+            "than 0 on failure.",
+            '   A last line such as {"kind": "json", "data": ...} becomes the result itself.',
             *_PACKAGES.get(made.language, ()),
-            f"2. Keep parameters, usage and examples in /tools/{made.name}/tool.yaml in step with the source.",
-            f"3. From the next turn on {made.name} is a tool; a source in Go is compiled when it is first called, and "
-            "what the compiler has to say comes back as the error of that call.",
+            f"2. Keep parameters, usage and examples in /tools/{made.name}/tool.yaml in step with "
+            "the source.",
+            f"3. From the next turn on you can call {made.name}; Go is compiled at the first call, "
+            "whose error contains the messages of the compiler.",
             *filter(None, [made.warning]),
         ]
     )
@@ -162,7 +164,7 @@ def _manifest(name: str, description: str, source: str, parameters: Sequence[Par
         "version: 1.0.0",
         f"entrypoint: {source}",
         "usage: |",
-        "  Says what it was given, until it is written for its purpose.",
+        "  Prints its arguments, until it is written for its purpose.",
         "parameters:",
     ]
     for parameter in parameters:
@@ -182,7 +184,10 @@ def _manifest(name: str, description: str, source: str, parameters: Sequence[Par
 
 
 def _example(parameters: Sequence[Parameter]) -> list[str]:
-    """An example that passes at once; there is none for a path, since it is not known which files there will be."""
+    """Return an example that passes at once, or none if a path is required.
+
+    No file is known to exist that the example could name.
+    """
     needed = [parameter for parameter in parameters if parameter.required]
     if any(parameter.type == "path" for parameter in needed):
         return []
@@ -207,12 +212,12 @@ def _indented(content: str) -> str:
 
 
 def _line(text: str) -> str:
-    """One line for a comment."""
+    """Return a text as one line for a comment."""
     return " ".join(text.split())
 
 
 def _identifiers(parameters: Sequence[Parameter]) -> list[str]:
-    """Names that no language has reserved, all different, although ``a-b`` and ``a_b`` look the same without signs."""
+    """Return distinct identifiers that no language reserves; ``a-b`` and ``a_b`` would collide."""
     names = [f"arg_{re.sub(r'[^a-zA-Z0-9]', '_', parameter.name)}" for parameter in parameters]
     return [
         f"{name}_{index}" if names.count(name) > 1 else name for index, name in enumerate(names)
@@ -220,15 +225,13 @@ def _identifiers(parameters: Sequence[Parameter]) -> list[str]:
 
 
 def go_source(description: str, parameters: Sequence[Parameter]) -> str:
-    names = _identifiers(parameters)
-    declared = [
-        f'\t{name} := flag.{_GO_KINDS[each.type]}("{each.name}", {_go_default(each)}, {_text(each.description)})'
-        for name, each in zip(names, parameters, strict=True)
-    ]
-    printed = [
-        f'\tfmt.Printf("%s: %v\\n", "{each.name}", *{name})'
-        for name, each in zip(names, parameters, strict=True)
-    ]
+    """Return a Go program that prints its arguments."""
+    declared: list[str] = []
+    printed: list[str] = []
+    for name, each in zip(_identifiers(parameters), parameters, strict=True):
+        arguments = f'"{each.name}", {_go_default(each)}, {_text(each.description)}'
+        declared.append(f"\t{name} := flag.{_GO_KINDS[each.type]}({arguments})")
+        printed.append(f'\tfmt.Printf("%s: %v\\n", "{each.name}", *{name})')
     head = [
         f"// {_line(description)}",
         "package main",
@@ -257,11 +260,15 @@ def _go_default(parameter: Parameter) -> str:
 
 
 def _text(text: str) -> str:
-    """A string that Go and Python read alike: JSON's, but for characters that JSON writes as two halves."""
+    """Return a string literal that is valid in Go and Python.
+
+    JSON without escapes for other scripts: JSON writes some characters as surrogate pairs.
+    """
     return json.dumps(text, ensure_ascii=False)
 
 
 def py_source(description: str, parameters: Sequence[Parameter]) -> str:
+    """Return a Python program that prints its arguments."""
     names = _identifiers(parameters)
     needs_boolean = any(each.type == "boolean" for each in parameters)
     lines = [_text(_line(description)), "import argparse", "import os", ""]
@@ -284,6 +291,7 @@ def py_source(description: str, parameters: Sequence[Parameter]) -> str:
 
 
 def sh_source(description: str, parameters: Sequence[Parameter]) -> str:
+    """Return a shell script that prints its arguments."""
     names = _identifiers(parameters)
     lines = [f"# {_line(description)}", "set -eu", ""]
     lines += [f"# {_WORKSPACE}", "workspace=${FORGE_WORKSPACE:-}", ""]

@@ -1,4 +1,4 @@
-"""How each tool was used: a line for every creation and every call, kept beside the tools."""
+"""Statistics of tools: a line for every creation and call, kept beside the tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE = ".stats.jsonl"
 
 
 class ToolStats(Struct, frozen=True):
-    """How often a tool was called since it was made, and how that went."""
+    """The number of calls of a tool since it was made, and their outcomes."""
 
     created: str | None = None
     calls: int = 0
@@ -30,7 +30,7 @@ class ToolStats(Struct, frozen=True):
     sessions: int = 0
     last_use: str | None = None
     mean_ms: int | None = None
-    """Of those calls that got so far that they took time."""
+    """The mean duration of the calls that started the program."""
 
     @classmethod
     def of(cls, created: str | None, calls: Sequence[Mapping[str, Any]]) -> ToolStats:
@@ -61,7 +61,7 @@ class ToolStats(Struct, frozen=True):
 
 
 class Creations(Struct, frozen=True):
-    """How often a tool was made, or was to be made and was not."""
+    """The number of tools that were made, denied and failed."""
 
     created: int = 0
     denied: int = 0
@@ -69,22 +69,22 @@ class Creations(Struct, frozen=True):
 
 
 class Stats:
-    """The file of one home, which any number of processes write to; one that cannot be used is not a failure."""
+    """The statistics file of one home, shared by all processes; failures to use it are ignored."""
 
     def __init__(self, root: Path) -> None:
         self._file = root / FILE
         self._session = secrets.token_hex(4)
 
     def created(self, tool: str) -> None:
-        """A tool was made; what was known of another one by its name is over."""
+        """Count the creation of a tool; the calls of an earlier tool of this name are forgotten."""
         self._add({"tool": tool, "event": "created"})
 
     def not_created(self, outcome: Literal["denied", "failed"]) -> None:
-        """A tool was to be made, and somebody said no, or it could not be."""
+        """Count a creation that somebody denied, or that failed."""
         self._add({"event": outcome})
 
     def called(self, tool: str, *, ok: bool, duration_ms: int | None = None) -> None:
-        """A call has ended; one that did not even start took no time."""
+        """Count a call; ``duration_ms`` is None if the program did not start."""
         self._add(
             {
                 "tool": tool,
@@ -96,7 +96,7 @@ class Stats:
         )
 
     def read(self) -> dict[str, ToolStats]:
-        """Every tool that anything is known of."""
+        """Return the statistics of every known tool."""
         created: dict[str, str] = {}
         calls: dict[str, list[Mapping[str, Any]]] = {}
         for line in self._lines():
@@ -118,7 +118,7 @@ class Stats:
             sync_data(descriptor)
 
     def _lines(self) -> Iterator[Any]:
-        """The content of the lines; unreadable ones are left out."""
+        """Yield the decoded lines; skip unreadable ones."""
         with suppress(OSError):
             for line in read_regular(self._file).splitlines():
                 with suppress(ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The languages that programs are written in, by the suffix of the source: what each needs, checks and starts."""
+"""The languages of programs, by the suffix of the source: prerequisites, checks and start."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from forge_cli.toolsets.executables.registry import (
 )
 
 INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
-"""The folders of forge's own interpreter: it may be a venv in a folder that is hidden from programs, such as /tmp."""
+"""The folders of forge's own interpreter, which may be hidden from programs, such as in /tmp."""
 
 
 class ProgramStart(Struct, frozen=True):
-    """The argv that starts a program, and what it has to read for that besides its own folder."""
+    """The arguments that start a program, and the folders that it needs besides its own."""
 
     argv: list[str]
     readable: Sequence[Path] = INTERPRETER
 
 
 class Toolchain:
-    """The toolchain for the programs of one home: a compiler, environments with packages, interpreters."""
+    """The compilers, package environments and interpreters for the programs of one home."""
 
     def __init__(self, home: Path, processes: ChildProcesses) -> None:
         self.processes = processes
@@ -55,26 +55,26 @@ class Toolchain:
 
 
 class Language:
-    """How programs with one kind of source are treated; anything else is an executable file, which starts itself."""
+    """The treatment of programs by language; the base class is for executable files."""
 
     note = ""
-    """Notes on its start for the person who approves a call."""
+    """A remark about the start, for the person who approves a call."""
 
     def lacks(self, program: Program) -> str | None:
-        """Things that a sound program needs and this machine lacks, with the remedy."""
+        """Return what this machine lacks to run a program and how to install it, or None."""
         return None
 
     async def build(self, program: Program, tools: Toolchain) -> str:
-        """Make a program ready without starting it, and say what was done; a ToolError says what is wrong with it."""
-        return f"{program.entrypoint.name} is started itself; there is nothing to build"
+        """Build a program without starting it, and describe what was done."""
+        return f"{program.entrypoint.name} is an executable file; there is nothing to build"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
-        """The program to start, once it is compiled or its packages are installed."""
+        """Return the arguments that start a program, after compiling or installing if needed."""
         return ProgramStart([str(program.entrypoint)])
 
 
 class GoLanguage(Language):
-    """Compiled on first use."""
+    """Go, compiled at the first use."""
 
     note = "compiled on first use"
 
@@ -85,28 +85,26 @@ class GoLanguage(Language):
         before = {path: path.lstat().st_mtime_ns for path in (program.folder / BUILD).glob("[!.]*")}
         made = await tools.go.binary(program)
         known = before.get(made) == made.lstat().st_mtime_ns
-        return (
-            f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
-        )
+        return f"nothing to do, already compiled: {made}" if known else f"compiled into {made}"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         return ProgramStart([str(await tools.go.binary(program))])
 
 
 class PythonLanguage(Language):
-    """Started by forge's own interpreter, or by that of an environment where the source asks for packages."""
+    """Python, run by forge's own interpreter, or by an environment if packages are declared."""
 
     def lacks(self, program: Program) -> str | None:
         return missing_packages(program)
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         read_python(program)
-        sound = f"{program.entrypoint.name} is sound Python; there is nothing to compile"
+        valid = f"{program.entrypoint.name} is valid Python; there is nothing to compile"
         if program.script and (uv := find_uv()):
             place = (await tools.packages.interpreter(program, uv)).parent.parent
-            return f"{sound}, and what it needs is installed in {place}"
+            return f"{valid}, and its packages are installed in {place}"
         check_installed(program)
-        return sound
+        return valid
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         argv = [*python_flags(program.folder, program.files), str(program.entrypoint)]
@@ -118,7 +116,7 @@ class PythonLanguage(Language):
 
 
 class ShellLanguage(Language):
-    """Started by bash, or by the shell that there is."""
+    """Shell scripts, run by bash if it is installed, else by sh."""
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         argv = [shell(), "-n", str(program.entrypoint)]
@@ -131,8 +129,8 @@ class ShellLanguage(Language):
                 r":\1: ",
                 done.stderr.replace(f"{program.entrypoint.parent}/", ""),
             )
-            raise ToolError(f"{program.name} cannot be read by {argv[0]}:\n{said.strip()}")
-        return f"{program.entrypoint.name} is sound for {argv[0]}; there is nothing to compile"
+            raise ToolError(f"{program.name} is not valid for {argv[0]}:\n{said.strip()}")
+        return f"{program.entrypoint.name} is valid for {argv[0]}; there is nothing to compile"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         return ProgramStart([shell(), str(program.entrypoint)])
@@ -147,18 +145,18 @@ _ANY_OTHER = Language()
 
 
 def language_of(program: Program) -> Language:
+    """Return the language of a program by the suffix of its entrypoint."""
     return _LANGUAGES.get(program.entrypoint.suffix, _ANY_OTHER)
 
 
 def read_python(program: Program) -> None:
+    """Raise ToolError if the source is not valid Python."""
     source = program.entrypoint
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(source.read_bytes(), str(source), "exec", dont_inherit=True)
     except SyntaxError as error:
         place = f"{source.name}:{error.lineno or 1}:{error.offset or 1}"
-        raise ToolError(f"{program.name} cannot be read by Python:\n{place}: {error.msg}") from None
+        raise ToolError(f"{program.name} is not valid Python:\n{place}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolError(
-            f"{program.name} cannot be read by Python:\n{source.name}: {error}"
-        ) from None
+        raise ToolError(f"{program.name} is not valid Python:\n{source.name}: {error}") from None

@@ -1,4 +1,4 @@
-"""The toolset ``executables``: every program in ``~/.forge/tools`` as a tool, and the tools to make and start more."""
+"""The toolset ``executables``: the programs in ``~/.forge/tools`` as tools."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ from forge_cli.toolsets.executables.toolchain import language_of
 from forge_cli.toolsets.executables.versions import Versions
 
 INSTRUCTIONS = (
-    "When the same work with several steps comes up again and again, offer to make a tool of it: ask first, then call "
-    f"{CREATE}, whose result says what to do next. The tool is there from the next turn on, and in later sessions too."
+    "When the same work with several steps comes up again and again, offer to make a tool for it: "
+    f"ask first, then call {CREATE}, whose result describes the next steps. You can call the tool "
+    "from the next turn on, and in later sessions."
 )
 _PARAMETER: JsonObject = {
     "type": "object",
@@ -62,7 +63,7 @@ _PARAMETER: JsonObject = {
         "access": {
             "type": "string",
             "enum": ["read", "write", "delete"],
-            "description": "Of a path: what is done there",
+            "description": "For a path: what the program does with the file",
         },
         "required": {"type": "boolean", "default": False},
         "description": {"type": "string"},
@@ -72,9 +73,7 @@ _PARAMETER: JsonObject = {
             "minItems": 1,
             "description": "The only values that are accepted",
         },
-        "default": {
-            "description": "Passed where the call says nothing; not for a required parameter"
-        },
+        "default": {"description": "Passed if the call has no value; not for a required parameter"},
     },
     "required": ["name"],
     "additionalProperties": False,
@@ -82,7 +81,10 @@ _PARAMETER: JsonObject = {
 _CREATE_INPUT: JsonObject = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "description": "a-z, 0-9, '_' and '-', a letter first"},
+        "name": {
+            "type": "string",
+            "description": "a-z, 0-9, '_' and '-', starting with a letter",
+        },
         "description": {
             "type": "string",
             "minLength": 1,
@@ -91,12 +93,12 @@ _CREATE_INPUT: JsonObject = {
         "language": {
             "type": "string",
             "enum": list(LANGUAGES),
-            "description": "Go where it is installed, else Python",
+            "description": "Default: Go if it is installed, else Python",
         },
         "parameters": {
             "type": "array",
             "items": _PARAMETER,
-            "description": "What a call can give it",
+            "description": "The parameters of a call",
         },
     },
     "required": ["name", "description"],
@@ -104,13 +106,13 @@ _CREATE_INPUT: JsonObject = {
 _RUN_INPUT: JsonObject = {
     "type": "object",
     "properties": {
-        "tool_name": {"type": "string", "description": "The name of its folder"},
-        "arguments": {"type": "object", "description": "By the names of the tool's parameters"},
+        "tool_name": {"type": "string", "description": "The name of the tool's folder"},
+        "arguments": {"type": "object", "description": "Values by parameter name"},
         "timeout": {
             "type": "number",
             "exclusiveMinimum": 0,
             "maximum": 3600,
-            "description": f"Seconds; if absent, the time limit of its tool.yaml, {TIMEOUT:g} where that says nothing",
+            "description": f"Seconds; default: the timeout in its tool.yaml, or {TIMEOUT:g}",
         },
     },
     "required": ["tool_name"],
@@ -118,26 +120,26 @@ _RUN_INPUT: JsonObject = {
 
 
 class ToolLeftOut(str):
-    """A warning that something in the folder is not a tool, or that several are not."""
+    """A warning about folders that are not valid tools."""
 
 
 class ExecutablesConfig(ToolsetConfig):
-    """``env`` names variables that programs see besides those of every child process, ``calls`` tools they may call."""
+    """Settings of the toolset ``executables``."""
 
     env: list[str] = Field(default=[])
-    """Variables that programs see besides those of every child process."""
+    """Environment variables that programs get in addition to the basic ones."""
     calls: list[str] = Field(default=[])
     """Tools of the worker that programs may call."""
 
 
 @dataclass(kw_only=True)
 class ExecutableTool(Tool):
-    """A tool whose args become items of a command line."""
+    """A tool whose arguments become command line arguments."""
 
     version: str = ""
-    """For people to read; nothing is decided by it."""
+    """The version, for people only; no decision depends on it."""
     feedback: str = ""
-    """Feedback of people, as the model of a worker that makes tools reads it."""
+    """Feedback of people, for the model of a worker that makes tools."""
 
     @cached_property
     def schema(self) -> InputSchema:
@@ -166,7 +168,7 @@ class ExecutablesToolset(Toolset):
 
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:
-        """The file tools see the folder of the tools as ``/tools``; every write in it asks."""
+        """Return the zone ``/tools`` for the file tools; every write in it asks."""
         return [Zone("tools", home / "tools", ZoneMode.RW)]
 
     async def __aenter__(self) -> Self:
@@ -183,12 +185,12 @@ class ExecutablesToolset(Toolset):
 
     @property
     def root(self) -> Path:
-        """The folder that holds the tools."""
+        """The folder that contains the tools."""
         return self._registry.root
 
     @contextmanager
     def observed(self) -> Iterator[list[Finished]]:
-        """How the programs ended that were started in this block, in order."""
+        """Yield a list that collects how the programs started in this block end, in order."""
         before, self._ended = self._ended, []
         try:
             yield self._ended
@@ -222,7 +224,7 @@ class ExecutablesToolset(Toolset):
         programs, feedback = await to_thread.run_sync(
             self._scan, abandon_on_cancel=True
         )  # it hashes what has changed
-        self._tell()
+        self._warn_of_invalid()
         self._known = {
             program.name: (program, self._tool(program, feedback.get(program.name, "")))
             for program in programs
@@ -230,7 +232,7 @@ class ExecutablesToolset(Toolset):
         return [self._create, self._proxy, *(tool for _, tool in self._known.values())]
 
     def _scan(self) -> tuple[list[Program], dict[str, str]]:
-        """Return the programs as they are now, with feedback; a version is kept of each that is new or was changed."""
+        """Return the current programs and their feedback; keep a version of each changed one."""
         programs = self._registry.scan()
         for program in programs:
             known = self._known.get(program.name)
@@ -240,7 +242,7 @@ class ExecutablesToolset(Toolset):
         return programs, self._feedback.texts(wanted)
 
     def left_out(self) -> dict[str, tuple[Source, str]]:
-        """Folders under a name that the worker wants that are not tools, and why."""
+        """Return the wanted folders that are not valid tools, with their problems."""
         return {
             name: (Source("executable", str(self.root / name)), why)
             for name, why in self._problems().items()
@@ -254,20 +256,21 @@ class ExecutablesToolset(Toolset):
             if wanted is None or name in wanted
         }
 
-    def _tell(self) -> None:
-        """Say once that something in the folder is not a tool: why, or of several only how many."""
+    def _warn_of_invalid(self) -> None:
+        """Warn once about invalid tools: the reason for one, the count for several."""
         problems = self._problems()
         news = {name: why for name, why in problems.items() if self._told_problems.get(name) != why}
         self._told_problems = problems
         for name, problem in news.items() if len(news) == 1 else ():
-            told = f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}' is left out)"
-            self.env.notify("warning", ToolLeftOut(told))
+            left_out = f"(the tool '{visible(name)}' is left out)"
+            warning = f"{visible(problem, keep=chr(10))} {left_out}"
+            self.env.notify("warning", ToolLeftOut(warning))
         if len(news) > 1:
-            which = f"{counted(len(news), 'tool')} in {visible(str(self.root))} are left out"
-            self.env.notify("warning", ToolLeftOut(f"{which}; forge tools list shows why"))
+            which = f"{counted(len(news), 'invalid tool')} in {visible(str(self.root))}"
+            self.env.notify("warning", ToolLeftOut(f"{which}; to see why, run: forge tools list"))
 
     def _tool(self, program: Program, feedback: str) -> Tool:
-        """A program that did not change, nor what people say of it, is still the same tool."""
+        """Return the tool of a program; the same object if neither program nor feedback changed."""
         known = self._known.get(program.name)
         if (
             known is not None
@@ -299,7 +302,7 @@ class ExecutablesToolset(Toolset):
         return run.result()
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
-        """The program that would be started; a call that cannot work is refused before anybody is asked."""
+        """Show the program and its arguments; refuse a call that cannot work before asking."""
         argv = map(
             visible,
             self._runner.arguments(
@@ -317,14 +320,14 @@ class ExecutablesToolset(Toolset):
         )
 
     async def _current(self, program: Program) -> Program:
-        """The same program, unless somebody changed it since the turn began."""
+        """Return the program; raise ToolError if it was changed since the turn began."""
         now = await to_thread.run_sync(self._registry.look, program.name)
         if now is None:
-            problem = self._registry.problems.get(program.name, "it is gone")
-            raise ToolError(f"{program.name} cannot be called any more: {problem}")
+            problem = self._registry.problems.get(program.name, "it was deleted")
+            raise ToolError(f"{program.name} can no longer be called: {problem}")
         if now.digest != program.digest:
             raise ToolError(
-                f"{program.name} has been changed since this turn began; call it in the next one"
+                f"{program.name} changed during this turn; call it again in the next turn"
             )
         return now
 
@@ -332,7 +335,7 @@ class ExecutablesToolset(Toolset):
     def _proxy(self) -> Tool:
         return Tool(
             name=RUN,
-            description="Call a tool in ~/.forge/tools by its name, with arguments and a time limit of your own.",
+            description="Call a tool in ~/.forge/tools by its name, with a timeout of your choice.",
             input_schema=_RUN_INPUT,
             execute=self._execute_run,
             timeout=LONGEST,
@@ -341,7 +344,7 @@ class ExecutablesToolset(Toolset):
         )
 
     def _target(self, args: Args) -> tuple[str, JsonObject]:
-        """The call that the gate judges in place of one of the proxy tool."""
+        """Return the call that the gate judges in place of a call of the proxy tool."""
         wanted = self.config.tools
         offered = [known for known in self._known if wanted is None or known in wanted]
         name = as_spelled(args["tool_name"], offered)
@@ -372,7 +375,10 @@ class ExecutablesToolset(Toolset):
     def _create(self) -> Tool:
         return Tool(
             name=CREATE,
-            description="Make a new tool in ~/.forge/tools: a tool.yaml and a source that already works, to be edited.",
+            description=(
+                "Make a new tool in ~/.forge/tools: a tool.yaml and a source that already works, "
+                "for you to edit."
+            ),
             input_schema=_CREATE_INPUT,
             execute=self._execute_create,
             preview=self._preview_create,
@@ -382,7 +388,7 @@ class ExecutablesToolset(Toolset):
         )
 
     def _count_creation(self, args: Args, status: OutcomeStatus) -> None:
-        """Count programs where they are written."""
+        """Count denied and failed creations; ``Scaffold.write`` counts successful ones."""
         if status in ("denied", "blocked"):
             self._stats.not_created("denied")
         elif status in ("error", "timeout", "invalid"):
@@ -412,9 +418,11 @@ class ExecutablesToolset(Toolset):
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [ExecutablesToolset]
 
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
+    """Offer the renderer for results of programs."""
     return {KIND: outcome.render}

@@ -1,4 +1,4 @@
-"""The last versions of every tool, kept so that one that was rewritten can be compared and restored."""
+"""The last versions of every tool, to compare with and to restore."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import Program, digest
 
 MAX_VERSIONS = 10
-"""Versions that are kept of one tool, the newest ones."""
+"""Versions that are kept of one tool."""
 SHORT = 8
-"""Characters of a hash that stand for it."""
+"""Characters of an abbreviated hash."""
 _SUFFIX = ".tar.gz"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class Version(Struct, frozen=True):
-    """One content that a tool had, and when forge last saw it."""
+    """A past content of a tool, and the time when forge last saw it."""
 
     digest: str
     at: datetime
@@ -48,7 +48,7 @@ class Version(Struct, frozen=True):
         return self.digest[:SHORT]
 
     def contents(self) -> dict[str, Content]:
-        """The files of this version; an archive that somebody damaged is a ForgeError."""
+        """Return the files of this version; raise ForgeError if the archive is damaged."""
         try:
             return unpack(self.file.read_bytes())
         except (OSError, EOFError, tarfile.TarError, gzip.BadGzipFile, ValueError) as error:
@@ -57,27 +57,27 @@ class Version(Struct, frozen=True):
             ) from None
 
     def declared(self) -> str:
-        """The version that its tool.yaml states; empty if that is not readable."""
+        """Return the version in its ``tool.yaml``; empty if that cannot be read."""
         with suppress(ForgeError, KeyError):
             return str(parse_document(self.contents()[FILE].data, FILE).get("version", "1.0.0"))
         return ""
 
 
 class Versions:
-    """One archive a version in ``HOME/versions``, where neither tools of a worker nor their programs can write."""
+    """All versions: one archive each in ``HOME/versions``, where no tool can write."""
 
     def __init__(self, home: Path) -> None:
         self._root = home / "versions"
 
     def keep_program(self, program: Program) -> None:
-        """Keep the content of a sound tool, if that can be done."""
+        """Keep the content of a valid tool if possible."""
         self.keep(program.folder, program.files, program.digest)
 
     def keep(self, folder: Path, files: Sequence[str], digested: str) -> bool:
-        """Keep the content of a tool that has this digest, and return whether it is kept.
+        """Keep the content of a tool under its digest, and return True if it is kept.
 
-        A content that is kept already only counts as seen again. Nothing is kept of a tool that is too large, that
-        changes at this moment, or if the home cannot be written to.
+        A content that is kept already gets a new time only. Nothing is kept if the tool is too
+        large, if it changes meanwhile, or if the home is not writable.
         """
         file = self._root / folder.name / f"{digested}{_SUFFIX}"
         try:
@@ -101,7 +101,7 @@ class Versions:
         return True
 
     def of(self, name: str) -> list[Version]:
-        """The versions of a tool, the one that was seen last first."""
+        """Return the versions of a tool, the most recently seen first."""
         try:
             files = list((self._root / name).iterdir())
         except OSError:
@@ -118,19 +118,19 @@ class Versions:
         return [version for _, version in found]
 
     def names(self) -> list[str]:
-        """Every tool of which there are versions, also those that are gone."""
+        """Return the names of all tools with versions, including removed tools."""
         try:
             return sorted(each.name for each in self._root.iterdir())
         except OSError:
             return []
 
     def find(self, name: str, wanted: str | None, current: str | None) -> Version:
-        """The version that is wanted, by hash or tool.yaml; without a wish the one before the current content."""
+        """Return a version by hash or declared version, by default the one before ``current``."""
         others = [version for version in self.of(name) if version.digest != current]
         if not others:
             raise UsageError(
                 f"there is no other version of {shown(name)}",
-                hint="forge keeps what a tool was once it has seen it change: in a run, a call or a build",
+                hint="forge keeps a version whenever a run, a call or a build sees a changed tool",
             )
         if wanted is None:
             return others[0]
@@ -140,7 +140,7 @@ class Versions:
             return matching[0]
         known = ", ".join(each.short for each in others)
         raise UsageError(
-            f"there is no other version {shown(wanted)} of {shown(name)}", hint=f"kept are {known}"
+            f"there is no other version {shown(wanted)} of {shown(name)}", hint=f"known: {known}"
         )
 
     def forget(self, name: str) -> None:
