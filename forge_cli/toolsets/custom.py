@@ -24,7 +24,10 @@ from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 _OTHER_LANGUAGES = frozenset(
     {".ts", ".mts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".go", ".rs", ".rb", ".sh"}
 )
-_EXECUTABLES = "a module is a Python file; programs in other languages are tools as executables (see forge tools new)"
+_EXECUTABLES = (
+    "a module is a Python file; for programs in other languages, use the toolset executables "
+    "(see forge tools new)"
+)
 
 
 class CustomConfig(ToolsetConfig):
@@ -50,6 +53,8 @@ _shared: dict[tuple[str, tuple[str, ...]], _Loaded] = {}
 
 
 class CustomToolset(Offering):
+    """Tools from a Python file beside the worker."""
+
     name = "custom"
     Config = CustomConfig
     repeatable = True
@@ -99,8 +104,12 @@ class CustomToolset(Offering):
     def _read(self) -> LocalModule:
         path = Path(os.path.realpath(self.env.worker_dir / self.config.module))
         if not path.is_file():
-            problem = f"toolsets.custom.module: {path} does not exist"
-            raise WorkerError(self.config.where("module"), problem, hint=self._hint_for(path))
+            problem = "is not a file" if path.exists() else "does not exist"
+            raise WorkerError(
+                self.config.where("module"),
+                f"toolsets.custom.module: {path} {problem}",
+                hint=self._hint_for(path),
+            )
         return LocalModule.read(path)
 
     def _hint_for(self, path: Path) -> str | None:
@@ -174,4 +183,5 @@ def _keeps_open(thing: Any) -> bool:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [CustomToolset]

@@ -1,7 +1,8 @@
-"""The toolset ``external``: tools from any installed package, named by where in it they are.
+"""The toolset ``external``: tools from any installed Python package, including other frameworks.
 
-Tools of other frameworks are known by their shape, and none of those packages is imported here. Each becomes a Tool
-that says nothing of approval and effects, so that it asks unless the worker decides, and that is not bound to zones.
+Tools of other frameworks are recognized by their attributes, without importing the frameworks. Each
+becomes a Tool without approval and effects, so that it asks unless the worker decides, and that is
+not bound to zones.
 """
 
 from __future__ import annotations
@@ -43,15 +44,17 @@ _FROM_OUTSIDE = "of its framework, and there is none here"
 
 
 class ExternalConfig(ToolsetConfig):
-    """``import: name`` is looked up in the module ``package``."""
+    """The package and the name in it to offer as tools."""
 
     package: str
     """An installed package, or a module in it."""
     import_: str = Field(alias="import")
-    """The name in it: a function, a tool, a toolset, a list of these, or a tool of another framework."""
+    """A function, a tool, a toolset, a list of these, or a tool of another framework."""
 
 
 class ExternalToolset(Offering):
+    """Tools from an installed package."""
+
     name = "external"
     Config = ExternalConfig
     repeatable = True
@@ -97,14 +100,14 @@ class ExternalToolset(Offering):
             missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
                 f"{error.name}."
             )
-            hint = f"pip install the distribution that has '{module}'" if missing else None
+            hint = f"install the distribution that contains '{module}'" if missing else None
             problem = f"toolsets.external: '{module}' cannot be imported: {fault_text(error)}"
             raise WorkerError(
                 self.config.where(key), problem, hint=_not_a_module(module) or hint
             ) from error
 
     def _find(self, module: Any) -> tuple[Any, Any]:
-        """The tool that the worker names, and the schema that stands beside it, if any."""
+        """Return the object that the worker names, and the value of ``NAME_schema`` beside it."""
         *holders, name = self.config.import_.split(".")
         holder = module
         for attribute in holders:
@@ -112,7 +115,7 @@ class ExternalToolset(Offering):
         return self._member(holder, name), getattr(holder, f"{name}_schema", None)
 
     def _member(self, holder: Any, name: str) -> Any:
-        """An attribute, or a module in a package that is not imported yet."""
+        """Return an attribute, or a module of a package, which is imported if needed."""
         if (
             not hasattr(holder, name)
             and hasattr(holder, "__path__")
@@ -120,33 +123,29 @@ class ExternalToolset(Offering):
         ):
             return self._import(f"{holder.__name__}.{name}", "import")
         if not hasattr(holder, name):
-            hint = (
-                did_you_mean(
-                    name, [public for public in dir(holder) if not public.startswith("_")], ""
-                )
-                or None
-            )
+            public = [each for each in dir(holder) if not each.startswith("_")]
+            hint = did_you_mean(name, public, "") or None
             problem = f"toolsets.external: {self.config.package} has no '{self.config.import_}'"
             raise WorkerError(self.config.where("import"), problem, hint=hint)
         return getattr(holder, name)
 
 
 def _not_a_module(name: str) -> str | None:
-    """The remedy where something else is named than a module that Python imports; None where it may be one."""
+    """Return a hint for a name that cannot be a Python module; None if it can."""
     if name.startswith((".", "/")) or name.endswith(".py"):
-        return "a file beside the worker is named by toolsets.custom.module"
+        return "for a file beside the worker, use toolsets.custom.module"
     if name.startswith("@") or "/" in name:
-        return "only Python packages are imported; tools of npm come as MCP servers or executables"
+        return "only Python packages work here; use an MCP server or an executable for npm packages"
     if "-" in name:
-        return f"that is the name of a distribution; its module may be '{name.replace('-', '_')}'"
+        return f"use the name of the module, which may be '{name.replace('-', '_')}'"
     if not all(part.isidentifier() for part in name.split(".")):
-        return "name a module as an import does, such as: package: langchain_community.tools"
+        return "use the name of a module, such as: package: langchain_community.tools"
     return None
 
 
 @cache
 def _origin(package: str) -> str:
-    """The distribution, most often called like its package; looking through all that is installed is slow."""
+    """Return the distribution of a package; search all distributions only if the names differ."""
     with suppress(PackageNotFoundError):
         return f"{package} {version(package)}"
     with suppress(Exception):  # third-party files: the metadata of everything that is installed
@@ -156,7 +155,7 @@ def _origin(package: str) -> str:
 
 
 def _digest(thing: Any, source: Source) -> str:
-    """The source of a function or class where Python can show it, else the version it came with."""
+    """Return a digest of the source of a function or class, or of the package version."""
     try:
         shown = inspect.getsource(thing) if inspect.isroutine(thing) or is_toolset(thing) else ""
     except (OSError, TypeError):
@@ -165,19 +164,19 @@ def _digest(thing: Any, source: Source) -> str:
 
 
 class ToolShape(NamedTuple):
-    """A kind of object: the names that all of its kind have, and the tools that one stands for."""
+    """The tools of one framework: the attributes that they have, and how to convert one."""
 
     framework: str
     names: tuple[str, ...]
     read: Callable[[Any], Iterator[Any]]
-    """Gives Tool objects, or again something that has one of the shapes."""
+    """Yields Tool objects, or objects that have one of the shapes."""
 
     def fits(self, thing: Any) -> bool:
         return all(_has(thing, name) for name in self.names)
 
 
 def adapt(thing: Any) -> Any:
-    """Tool objects for tools of other frameworks, in lists and dicts too; all else as it is."""
+    """Convert tools of other frameworks to Tool objects, also in lists and dicts."""
     if isinstance(thing, dict):
         return {key: adapt(item) for key, item in thing.items()}
     if isinstance(thing, list | tuple):
@@ -189,23 +188,21 @@ def adapt(thing: Any) -> Any:
 
 
 def _has(thing: Any, name: str) -> bool:
-    """Whether an attribute is there, without running code for it: an object may answer to any name."""
+    """Return True if an attribute exists, without running code of the object."""
     if inspect.getattr_static(thing, name, _MISSING) is not _MISSING:
         return True
     return isinstance(thing, type) and name in getattr(thing, "__pydantic_fields__", {})
 
 
 def _instance(thing: Any, framework: str) -> Any:
-    """An object of a class that needs nothing to be made; packages offer their tools as classes, too."""
+    """Return an instance of a class without arguments; other objects are returned as they are."""
     if not isinstance(thing, type):
         return thing
     try:
         return thing()
     except Exception as error:  # third-party code
-        problem = (
-            f"the class '{thing.__name__}' ({framework}) cannot be made without arguments: {error}"
-        )
-        raise SchemaError(f"{problem}; make one in a module of your own, and name that") from error
+        problem = f"the class '{thing.__name__}' ({framework}) needs arguments: {error}"
+        raise SchemaError(f"{problem}; create an instance in a module and name that") from error
 
 
 def _tool(name: Any, description: Any, schema: JsonObject, invoke: Invoke) -> Tool:
@@ -222,13 +219,13 @@ def _tool(name: Any, description: Any, schema: JsonObject, invoke: Invoke) -> To
 
 
 def _json_schema(schema: Any) -> JsonObject:
-    """A JSON Schema, or that of a pydantic model of either generation."""
+    """Return a JSON Schema, or the one of a pydantic 1 or 2 model."""
     if isinstance(schema, Mapping):
         return dict(schema)
     write = getattr(schema, "model_json_schema", None) or getattr(schema, "schema", None)
     if write is None:
         raise SchemaError(
-            f"its schema is of type {type(schema).__name__}, neither JSON Schema nor a pydantic model"
+            f"its schema has the type {type(schema).__name__}, not JSON Schema or a pydantic model"
         )
     return dict(write())
 
@@ -266,8 +263,12 @@ def _smolagents(tool: Any) -> Iterator[Any]:
 
 
 def _smol_property(tool: str, name: str, said: JsonObject) -> JsonObject:
-    """``any`` is not a constraint; what JSON cannot carry, such as an image, cannot be passed."""
-    nullable, kinds = said.pop("nullable", False), said.pop("type", "any")
+    """Return the JSON Schema of a smolagents input; ``any`` is no constraint.
+
+    Raise SchemaError for types that JSON cannot express, such as images.
+    """
+    nullable = said.pop("nullable", False)
+    kinds = said.pop("type", "any")
     listed = [kinds] if isinstance(kinds, str) else list(kinds)
     if "any" in listed:
         return said
@@ -284,7 +285,8 @@ def _crewai(tool: Any) -> Iterator[Any]:
     async def invoke(args: Args) -> Any:
         return await run_in_thread(tool.run, **args)
 
-    # Its names are titles, such as "Word Count"; its older versions put the name and the schema before the description.
+    # Names are titles, such as "Word Count". Older versions put name and schema before the
+    # description.
     name = re.sub(r"[^a-zA-Z0-9_-]+", "_", str(tool.name)).strip("_").lower()
     description = str(tool.description).rpartition("Tool Description: ")[2]
     yield _tool(name, description, _json_schema(tool.args_schema), invoke)
@@ -302,7 +304,7 @@ def _openai_agents(tool: Any) -> Iterator[Any]:
 
 
 def _tool_context(tool: Any) -> Any:
-    """The class of the context that a call of it wants, from where its package, which is loaded, has it."""
+    """Return the context class of the framework, whose package is imported already."""
     package = type(tool).__module__.partition(".")[0]
     return getattr(sys.modules.get(f"{package}.tool_context"), "ToolContext", SimpleNamespace)
 
@@ -344,4 +346,5 @@ SHAPES = (
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [ExternalToolset]

@@ -1,4 +1,4 @@
-"""The toolset ``memory``: Markdown notes that a worker keeps from one session to the next."""
+"""The toolset ``memory``: Markdown notes that a worker keeps between sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from forge_cli.files.replace import replace_file
 from forge_cli.schema.tool import tool
 from forge_cli.schema.toolset import Toolset
 
-LARGEST = 256 * 1024
+MAX_NOTE = 256 * 1024
+"""Characters of one note."""
 MemoryId = Annotated[
     str,
     Field(
@@ -29,31 +30,31 @@ MemoryId = Annotated[
 
 
 class MemoryToolset(Toolset):
-    """Notes lie in ``memory/WORKER-PLACE/TOPIC.md`` in forge's home: every worker has its own.
+    """Notes in ``memory/WORKER-PLACE/TOPIC.md`` in forge's home, separate for each worker.
 
-    The place is a hash of the folder that the worker lies in: another worker that only bears the same name, such as one
-    from a repository of somebody else, reads none of them.
+    The place is a hash of the worker's folder, so that a worker of the same name from another
+    repository cannot read them.
     """
 
     name = "memory"
 
     @property
     def folder(self) -> Path:
-        """The folder of this worker's memories."""
+        """The folder of this worker's notes."""
         place = digest_of(os.path.realpath(self.env.worker_dir).encode(errors="surrogateescape"))
         return self.env.home / "memory" / f"{self.env.worker}-{place[:12]}"
 
     def topics(self) -> list[str]:
-        """The ids of all memories, sorted."""
+        """Return the topics of all notes, sorted."""
         return sorted(path.stem for path in self.folder.glob("*.md"))
 
     @tool(needs_approval=False, read_only=True)
     async def get_memory(self, memory_id: MemoryId) -> FileContent:
-        """Read the note on a topic that an earlier session kept."""
+        """Read the note on a topic from an earlier session."""
         text = self._read(memory_id)
         if text is None:
             known = ", ".join(self.topics()) or "none yet"
-            raise ToolError(f"there is no note on '{memory_id}'; there are: {known}")
+            raise ToolError(f"there is no note on '{memory_id}'; known topics: {known}")
         return FileContent(memory_id, text, size=len(text.encode()))
 
     @tool(needs_approval=True, preview="_show_change", effects=[Effect.WRITE])
@@ -61,19 +62,19 @@ class MemoryToolset(Toolset):
         self,
         memory_id: MemoryId,
         content: Annotated[
-            str, Field(max_length=LARGEST, description="The whole note, as Markdown")
+            str, Field(max_length=MAX_NOTE, description="The whole note, as Markdown")
         ],
         *,
         context: ToolContext,
     ) -> Diff:
-        """Keep a note on a topic for later sessions; it replaces the note that was there."""
+        """Save a note on a topic for later sessions; replaces an existing note."""
         before = self._read(memory_id)
         if context.stamp not in (None, _stamp(before)):
             raise Stale(f"the note on '{memory_id}' has changed since it was shown")
         try:
             replace_file(self._path(memory_id), content, mode=0o600)
         except OSError as error:
-            raise ToolError(f"the note could not be kept: {error.strerror}") from None
+            raise ToolError(f"the note could not be saved: {error.strerror}") from None
         return Diff.of(memory_id, before, content)
 
     async def _show_change(self, args: Args, context: ToolContext) -> Preview:
@@ -97,7 +98,7 @@ class MemoryToolset(Toolset):
 
     def instructions(self) -> str:
         known = ", ".join(self.topics()) or "none yet"
-        return f"Notes from earlier sessions can be read with get_memory; the topics are: {known}."
+        return f"get_memory reads notes from earlier sessions. Topics: {known}."
 
 
 def _stamp(note: str | None) -> str:
@@ -106,4 +107,5 @@ def _stamp(note: str | None) -> str:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [MemoryToolset]

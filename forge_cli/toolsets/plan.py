@@ -1,4 +1,4 @@
-"""The toolset ``plan``: the steps of a longer task, kept in sight of the model and of the person."""
+"""The toolset ``plan``: the steps of a longer task, for the model and the person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIND = "plan.update"
 BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-class Step(BaseModel):
+class Step(BaseModel):  # a docstring would become part of the schema that the model reads
     model_config = ConfigDict(extra="forbid")
 
     step: Annotated[str, Field(min_length=1, description="What is to be done, in a few words")]
@@ -26,7 +26,7 @@ class Step(BaseModel):
 
 
 class PlanToolset(Toolset):
-    """A tool with which the model keeps a plan."""
+    """A tool to keep a plan with."""
 
     name = "plan"
 
@@ -38,7 +38,7 @@ class PlanToolset(Toolset):
         ],
         explanation: Annotated[str | None, Field(description="Why the plan changed")] = None,
     ) -> Custom:
-        """Write down the plan for a task of several steps, and keep it up to date."""
+        """Write or update the plan for a task with several steps."""
         if sum(entry.status == "in_progress" for entry in plan) > 1:
             raise ToolError("more than one step is in_progress; work on one step at a time")
         done = sum(entry.status == "completed" for entry in plan)
@@ -47,11 +47,14 @@ class PlanToolset(Toolset):
         return Custom(KIND, data, summary=summary, model_text=summary)
 
     def instructions(self) -> str:
-        return "For work of several steps, keep a plan with update_plan, and mark each step as soon as it is done."
+        return (
+            "For work with several steps, keep a plan with update_plan, "
+            "and mark each step as soon as it is done."
+        )
 
 
 def checklist(value: Custom) -> ResultValue:
-    """The plan as people read it."""
+    """Return the plan for people."""
     entries: Sequence[dict[str, str]] = value.data["plan"]
     lines = [f"{BOXES.get(entry['status'], '[?]')} {entry['step']}" for entry in entries]
     why = [str(value.data["explanation"])] if value.data.get("explanation") else []
@@ -60,9 +63,11 @@ def checklist(value: Custom) -> ResultValue:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [PlanToolset]
 
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
+    """Offer the renderer for plans."""
     return {KIND: checklist}

@@ -1,4 +1,4 @@
-"""The toolset ``workers``: one tool for each worker that this one may give a task to, named after it."""
+"""The toolset ``workers``: one tool for each worker that may be given a task."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
-MOST_ATTACHMENTS = 20
+MAX_ATTACHMENTS = 20
 _INPUT: JsonObject = {
     "type": "object",
     "properties": {
         "input": {
             "type": "string",
             "minLength": 1,
-            "description": "The task, with all that is needed to do it: the worker sees nothing else",
+            "description": "The task, with all the worker needs to know: it sees nothing else",
         },
         "instructions": {
             "type": "string",
-            "description": "How this task is to be done, besides what the worker knows",
+            "description": "Additional instructions for this task",
         },
         "attachments": {
             "type": "array",
@@ -46,8 +46,8 @@ _INPUT: JsonObject = {
                 "x-forge-access": "read",
                 "x-forge-kind": "file",
             },
-            "maxItems": MOST_ATTACHMENTS,
-            "description": "Virtual paths of files that go along with the task",
+            "maxItems": MAX_ATTACHMENTS,
+            "description": "Virtual paths of files to attach to the task",
         },
     },
     "required": ["input"],
@@ -55,23 +55,23 @@ _INPUT: JsonObject = {
 
 
 class WorkersConfig(ToolsetConfig):
-    """``allowed`` are paths of worker files, or names of workers beside this one or in ``workers/``."""
+    """The child workers, as files or names."""
 
     allowed: Annotated[list[str], Field(min_length=1)]
-    """Workers that it may call: paths, or names beside this one or in workers/."""
+    """Workers to offer: paths, or names of workers beside this one or in workers/."""
     parallel: Annotated[int, Field(ge=1, le=64)] = 4
-    """How many calls of child workers in one turn may run at the same time; 1 is one after the other."""
+    """How many child workers may run at the same time in one turn."""
 
 
 class WorkersToolset(Toolset):
-    """Other workers as tools: each takes a task and gives its answer."""
+    """Other workers as tools, each taking a task and returning its answer."""
 
     name = "workers"
     Config = WorkersConfig
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
-        """Every place where an allowed worker is looked for."""
+        """Yield the places where an allowed worker may be."""
         for entry in config.allowed:
             yield from worker_candidates(folder, entry)
 
@@ -87,18 +87,15 @@ class WorkersToolset(Toolset):
             where = self.config.where("allowed", index)
             worker = find_allowed(self.env.worker_dir, entry, where)
             if (other := entries.setdefault(worker.name, entry)) is not entry:
-                problem = (
-                    f"toolsets.workers: '{other}' and '{entry}' are both the worker '{worker.name}'"
-                )
                 raise WorkerError(
                     where,
-                    problem,
-                    hint="each tool is named after its worker: rename one, or drop it",
+                    f"toolsets.workers: duplicate worker '{worker.name}': '{other}' and '{entry}'",
+                    hint="each tool has the name of its worker; rename or remove one of them",
                 )
             yield worker
 
     async def tools(self) -> Sequence[Tool]:
-        """The workers stay those that they were at first; a file that has changed makes another tool of the name."""
+        """Return the tools; a tool is made again when the file of its worker changes."""
         for name, worker in self._workers.items():
             digest = _digest(worker.path)
             known = self._tools.get(name)
@@ -107,7 +104,7 @@ class WorkersToolset(Toolset):
         return list(self._tools.values())
 
     def _tool(self, name: str, worker: Worker, digest: str) -> Tool:
-        """A worker's name stays; what is wrong with its file by now is said by a call."""
+        """Make the tool of a worker; an invalid file is reported by the call."""
         with suppress(ForgeError):
             worker = replace(worker, config=load_worker(worker.path).config)
         return Tool(
@@ -122,10 +119,10 @@ class WorkersToolset(Toolset):
 
     async def _delegate(self, path: Path, digest: str, args: Args, context: ToolContext) -> Text:
         if not args["input"].strip():
-            raise ToolError("the input is empty; say what is to be done")
+            raise ToolError("the input is empty; describe the task")
         if _digest(path) != digest:
             raise ToolError(
-                f"the file of '{context.tool}' has just changed; call it again if that is right"
+                f"the file of '{context.tool}' has just changed; call it again to use the new one"
             )
         files = [_attachment(name, context.sandbox) for name in args.get("attachments") or ()]
         answer = await context.delegate(
@@ -137,12 +134,12 @@ class WorkersToolset(Toolset):
 def _attachment(path: str, sandbox: SandboxView) -> Attachment:
     data = sandbox.read_bytes(path, limit=LARGEST + 1)
     if len(data) > LARGEST:
-        raise ToolError(f"{path} cannot go along: at most {LARGEST} bytes can")
+        raise ToolError(f"{path} is too large to attach; the limit is {LARGEST} bytes")
     return Attachment(sandbox.resolve(path).rpartition("/")[2], media_type(data), data)
 
 
 def _digest(path: Path) -> str:
-    """The key of a remembered yes."""
+    """Return the digest of a worker file, which remembered answers are bound to."""
     try:
         return digest_of(path.read_bytes())
     except OSError:
@@ -151,4 +148,5 @@ def _digest(path: Path) -> str:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [WorkersToolset]

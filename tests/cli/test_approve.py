@@ -308,5 +308,5 @@ def test_a_line_that_comes_to_what_is_blocked_is_blocked_by_its_trial(
     done = cli("approve", "worker.yaml", "shell", "command=$(echo git) push", "--try")
     assert done.code == 0, done
     assert done.out.endswith(
-        "blocked: on a copy it started a command that is blocked: 'git push' matches the blocked rule 'git push'\n"
+        "blocked: on a copy it started a blocked command: 'git push' matches the blocked rule 'git push'\n"
     )

@@ -458,7 +458,7 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
         if line["type"] == "status" and "left out" in line["message"]
     ]
     assert told == [
-        "the tool look of the MCP server notes is left out: its description has invisible or control characters",
+        "MCP server notes: tool look rejected: its description contains invisible or control characters",
         "the tool notes__read changed since the session began and does not match worker.lock; skipped",
         "the tool notes__late is new and does not match worker.lock; skipped",
         "the tool notes__seek is new and does not match worker.lock; skipped",
@@ -588,7 +588,7 @@ def test_a_server_without_a_version_is_refused(
     project.write("bin/npx", "#!/bin/sh\nexit 1\n").chmod(0o755)
     assert "MCP server 'notes' (npx -y notes-server) changed" in run(cli, "--locked").err
     done = cli("lock", "worker.yaml", "--allow-floating")
-    assert (done.code, "the MCP server notes is not there" in done.err) == (ExitCode.PROVIDER, True)
+    assert (done.code, "MCP server notes is not connected" in done.err) == (ExitCode.PROVIDER, True)
 
 
 PLUGIN = '''

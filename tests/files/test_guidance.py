@@ -33,7 +33,7 @@ def told(project: Project, wanted: str = "true") -> str:
 def test_guidance_follows_the_instructions(project: Project) -> None:
     project.write("AGENTS.md", "\n# House rules\n\nUse tabs.\n\n")
     text = "AGENTS.md of the working directory says:\n\n# House rules\n\nUse tabs."
-    assert told(project).startswith(f"You help.\n\n{text}\n\nFor work of several steps")
+    assert told(project).startswith(f"You help.\n\n{text}\n\nFor work with several steps")
 
 
 def test_guidance_is_that_of_the_working_directory(project: Project) -> None:
@@ -45,7 +45,7 @@ def test_guidance_is_that_of_the_working_directory(project: Project) -> None:
 def test_without_guidance_nothing_is_added(project: Project, content: str | None) -> None:
     if content is not None:
         project.write("AGENTS.md", content)
-    assert told(project).startswith("You help.\n\nFor work of several steps")
+    assert told(project).startswith("You help.\n\nFor work with several steps")
 
 
 def test_guidance_is_read_once(project: Project) -> None:

@@ -12,7 +12,7 @@ def test_a_pipe_in_the_place_of_a_module(project: Project) -> None:
     )
     done = project.forge("worker", "check", "worker.yaml")
     assert done.returncode == 3
-    assert "toolsets.custom.module: there is no file" in done.stderr
+    assert "tools.py is not a file" in done.stderr
 
 
 def test_a_pipe_in_the_folder_of_an_executable(project: Project) -> None:

@@ -567,27 +567,27 @@ def test_problems_with_their_place(
         ("{module: ./tools.py}", "WORKER:3:11: toolsets.custom.tools: this key is required"),
         (
             "{module: ./tool.py, tools: [f]}",
-            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tool.py\n  did you mean './tools.py'?",
+            "WORKER:3:20: toolsets.custom.module: FOLDER/tool.py does not exist\n  did you mean './tools.py'?",
         ),
         (
             "{module: tools, tools: [f]}",
-            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tools\n  did you mean 'tools.py'?",
+            "WORKER:3:20: toolsets.custom.module: FOLDER/tools does not exist\n  did you mean 'tools.py'?",
         ),
         (
             "{module: ./tools.ts, tools: [f]}",
-            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tools.ts\n  did you mean './tools.py'?",
+            "WORKER:3:20: toolsets.custom.module: FOLDER/tools.ts does not exist\n  did you mean './tools.py'?",
         ),
         (
             "{module: ./sub/tools.js, tools: [f]}",
-            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/sub/tools.js\n"
+            "WORKER:3:20: toolsets.custom.module: FOLDER/sub/tools.js does not exist\n"
             "  did you mean './sub/tools.py'?",
         ),
         (
             "{module: ./sub/zzzz.ts, tools: [f]}",
-            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/sub/zzzz.ts\n"
-            "  a module is a Python file; programs in other languages are tools as executables (see forge tools new)",
+            "WORKER:3:20: toolsets.custom.module: FOLDER/sub/zzzz.ts does not exist\n"
+            "  a module is a Python file; for programs in other languages, use the toolset executables (see forge tools new)",
         ),
-        ("{module: ., tools: [f]}", "WORKER:3:20: toolsets.custom.module: there is no file FOLDER"),
+        ("{module: ., tools: [f]}", "WORKER:3:20: toolsets.custom.module: FOLDER is not a file"),
         (
             "{modul: ./tools.py, tools: [f]}",
             "WORKER:3:12: toolsets.custom: unknown key 'modul'; did you mean 'module'?",
@@ -681,7 +681,7 @@ def test_a_broken_edit_keeps_what_was_loaded_and_is_told_once(project: Project) 
     seen = edited(project, *edits, answers=[True] * 4)
     assert greetings(seen) == ["one Ana", "one Ana", "one Ana", "two Ana"]
     [warning] = warnings_of(seen)
-    assert warning.startswith("./tools.py has changed, and what was loaded before stays: ")
+    assert warning.startswith("./tools.py changed; its previous version stays in use: ")
     assert "tools.py:19:" in warning
 
 
@@ -713,7 +713,7 @@ def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -
     )
     assert greetings(seen) == ["one Ana", "one Ana"]
     [warning] = warnings_of(seen)
-    assert warning.endswith("a toolset in it is open; the change counts from the next session on")
+    assert warning.endswith("it contains an open toolset; restart the session to use the change")
 
 
 WRAPPED = """

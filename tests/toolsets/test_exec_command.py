@@ -186,7 +186,9 @@ async def test_output_above_the_bound_comes_with_later_calls(opened: Open) -> No
     async with opened() as hands:
         outcome = await hands.start("seq 20000", ENOUGH, max_output_tokens=100)
         assert len(said(outcome)) == 400
-        assert outcome.text().startswith("session_id: 1 (it has ended; more output waits)\n1\n2\n")
+        assert outcome.text().startswith(
+            "session_id: 1 (it has ended; there is more output to read)\n1\n2\n"
+        )
         while outcome.value.data["sessionId"]:
             outcome = await hands.write()
             assert len(outcome.text()) <= 20_000
@@ -234,10 +236,7 @@ async def test_only_so_many_at_a_time(opened: Open) -> None:
             assert (await hands.start("cat")).status == "success"
         refused = await hands.start("printf x")
         assert (refused.status, hands.asked) == ("error", [])
-        assert (
-            refused.error
-            == "sessions 1, 2, 3, 4, 5, 6, 7, 8 are open, which is the most; read or end one first"
-        )
+        assert refused.error == "there are 8 open sessions: 1, 2, 3, 4, 5, 6, 7, 8; end one first"
         assert (await hands.write("\x03", ENOUGH, session_id=3)).status == "error"
         assert (await hands.start("cat")).text().startswith("session_id: 9")
 
@@ -311,10 +310,7 @@ async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Op
             "write_stdin",
             "write_stdin",
         ]
-        assert (
-            hands.asked[2].reason
-            == "something was written to this shell before that is not pre-approved"
-        )
+        assert hands.asked[2].reason == "earlier input of this shell was not pre-approved"
         assert (await hands.write("rm x\n")).status == "blocked"
 
 
@@ -378,7 +374,7 @@ async def test_no_command_takes_a_piece_of_the_next_line(
         await hands.start("bash")
         assert (await hands.write(text)).status == ("denied" if asks else "success")
         if asks:
-            assert "may read the lines behind it" in hands.asked[1].reason
+            assert "may read the lines after it" in hands.asked[1].reason
 
 
 async def test_a_shell_in_which_a_command_may_wait_for_input_asks_from_then_on(
@@ -454,7 +450,7 @@ async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> 
         before = len(hands.asked)
         await hands.write("echo one\n")
         assert len(hands.asked) == before + 1
-        assert hands.asked[-1].reason == "what this program makes of its input cannot be told"
+        assert hands.asked[-1].reason == "the effect of input on this program is unknown"
         assert hands.asked[-1].preview.content == f"session 1 is: {command}"
         assert (await hands.write("rm x\n")).status == "blocked"
 
@@ -503,7 +499,7 @@ async def test_another_shell_asks_for_every_line_and_starts_nothing_that_is_bloc
         for count, line in enumerate(["echo one\n", "echo two\n", "git status\n"], 2):
             await hands.write(line)
             assert len(hands.asked) == count
-            assert hands.asked[-1].reason.startswith("the rules read bash only")
+            assert hands.asked[-1].reason.startswith("the rules know bash only")
         for line in (
             "echo a &>/dev/null rm worker.yaml\n",
             "echo a;rm worker.yaml\n",

@@ -273,30 +273,30 @@ class Needy(sums.Toolset):
             "package: nosuch_package, import: x",
             "4:15: toolsets.external: 'nosuch_package' cannot be imported: "
             "ModuleNotFoundError: No module named 'nosuch_package'\n"
-            "  pip install the distribution that has 'nosuch_package'",
+            "  install the distribution that contains 'nosuch_package'",
         ),
         (
             "package: sums.deeper, import: x",
             "4:15: toolsets.external: 'sums.deeper' cannot be imported: "
             "ModuleNotFoundError: No module named 'sums.deeper'; 'sums' is not a package\n"
-            "  pip install the distribution that has 'sums.deeper'",
+            "  install the distribution that contains 'sums.deeper'",
         ),
         (
             'package: "@vercel/ai-tools", import: x',
             "4:15: toolsets.external: '@vercel/ai-tools' cannot be imported: "
             "ModuleNotFoundError: No module named '@vercel/ai-tools'\n"
-            "  only Python packages are imported; tools of npm come as MCP servers or executables",
+            "  only Python packages work here; use an MCP server or an executable for npm packages",
         ),
         (
             "package: nosuch-package, import: x",
             "4:15: toolsets.external: 'nosuch-package' cannot be imported: "
             "ModuleNotFoundError: No module named 'nosuch-package'\n"
-            "  that is the name of a distribution; its module may be 'nosuch_package'",
+            "  use the name of the module, which may be 'nosuch_package'",
         ),
         (
             "package: nosuch.py, import: x",
             "4:15: toolsets.external: 'nosuch.py' cannot be imported: ModuleNotFoundError: No module named 'nosuch'\n"
-            "  a file beside the worker is named by toolsets.custom.module",
+            "  for a file beside the worker, use toolsets.custom.module",
         ),
         (
             "package: needing, import: x",

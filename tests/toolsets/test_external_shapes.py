@@ -274,13 +274,13 @@ def test_no_call_waits_for_the_thread_of_another() -> None:
         ("with_context", "'typed' takes the RunContext of its framework, and there is none here"),
         ("in_workflow", "'llama' takes the Context of its framework, and there is none here"),
         ("seeing", "'smol' takes 'picture' as image, which JSON cannot represent"),
-        ("odd", "its schema is of type object, neither JSON Schema nor a pydantic model"),
+        ("odd", "its schema has the type object, not JSON Schema or a pydantic model"),
         (
             "spaced",
             "'with a space' is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'",
         ),
         ("strange", "'strange' is neither a function nor a tool, but of type AnythingGoes"),
-        ("Picky", "the class 'Picky' (smolagents) cannot be made without arguments: "),
+        ("Picky", "the class 'Picky' (smolagents) needs arguments: "),
     ],
 )
 def test_what_cannot_be_taken_is_said(shaped: Project, name: str, problem: str) -> None:

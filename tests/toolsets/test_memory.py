@@ -151,6 +151,4 @@ def test_the_model_is_told_the_topics(worker: Project) -> None:
     model = Listener()
     worker.run(model=model)
     told, _, _ = model.system[0].partition("\n\n")
-    assert (
-        told == "Notes from earlier sessions can be read with get_memory; the topics are: prices."
-    )
+    assert told == "get_memory reads notes from earlier sessions. Topics: prices."

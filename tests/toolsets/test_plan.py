@@ -92,5 +92,5 @@ def test_the_model_is_told_to_use_it(worker: Project) -> None:
     model = Listener()
     worker.run(model=model)
     assert model.system[0].startswith(
-        "You report.\n\nFor work of several steps, keep a plan with update_plan"
+        "You report.\n\nFor work with several steps, keep a plan with update_plan"
     )

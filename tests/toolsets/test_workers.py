@@ -278,4 +278,4 @@ def test_an_empty_task_is_refused(project: Project) -> None:
     )
     seen = project.run(turn, "done", worker="boss.yaml")
     assert seen.statuses == ["invalid", "error", "invalid"]
-    assert "the input is empty; say what is to be done" in seen.outcomes[1].value.text()
+    assert "the input is empty; describe the task" in seen.outcomes[1].value.text()

@@ -62,7 +62,7 @@ def check_tools(
         sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
     elif not checks and target is None and worker is None:
         root = visible(str(ExecutableManager(forge_home()).root))
-        sys.stderr.write(f"there are no tools in {root}; forge tools new NAME makes one\n")
+        sys.stderr.write(f"there are no tools in {root}; make one: forge tools new NAME\n")
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 

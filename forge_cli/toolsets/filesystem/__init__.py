@@ -1,4 +1,4 @@
-"""The toolset ``filesystem``: files inside the zones of the sandbox, with the change shown before it is made."""
+"""The toolset ``filesystem``: files in zones; every change is shown before it is made."""
 
 from forge_cli.toolsets.filesystem.toolset import FilesystemToolset, forge_renderers, forge_toolsets
 

@@ -1,4 +1,4 @@
-"""Files as the tools hold, read and change them: stamped before a change, so that what was shown is what is written."""
+"""Reading and changing files; a stamp ensures that the written change is the shown one."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 KIND = "patch.result"
 LETTERS = {"created": "A", "changed": "M", "deleted": "D"}
 MODEL_DIFF_MAX = 3000
-"""Characters of a diff that the model reads: it wrote the change itself."""
+"""Characters of a diff that the model gets; it wrote the change itself."""
 DIFF_MAX = 100_000
 T = TypeVar("T")
 ABSENT = "absent"
 SHOWN_MAX = 4 * ORIGINAL_LIMIT
-"""Bytes of a file that a diff repeats, if at all: a character takes no more than four."""
+"""Bytes of a file whose diff includes the original; a character has at most four."""
 
 
 def for_model(summary: str, lines: Iterable[str]) -> str:
-    """One line, and what changed below it, up to a bound."""
+    """Return a summary and the changed lines below it, cut to MODEL_DIFF_MAX."""
     diff = cut("\n".join(lines), MODEL_DIFF_MAX)
     return f"{summary}\n{diff}" if diff else summary
 
 
 def holds_secrets(*paths: str) -> bool:
-    """Return True if a file or a folder on one of the paths has a name of such that hold secrets."""
+    """Return True if the name of a file or folder in a path is one for secrets."""
     return any(is_secret(name) for name in "/".join(paths).split("/"))
 
 
 def patch_result(changes: Sequence[Change]) -> Custom:
-    """The files of a patch; the model reads again what was changed in them, not what was added or deleted."""
+    """Return the result of a patch; the model gets the diffs of changed files only."""
     room = DIFF_MAX // len(changes)
     files = [
         {"path": each.path, "change": each.kind, "diff": cut(each.unified(), room)}
@@ -73,7 +73,7 @@ def patch_result(changes: Sequence[Change]) -> Custom:
 
 
 def draw_patch(value: Custom) -> ResultValue:
-    """The files of a patch as people read them."""
+    """Return the files of a patch for people."""
     lines = [_letters(value.data), *(each["diff"].removesuffix("\n") for each in value.data)]
     return Text("\n".join(lines), DisplayHints(language="diff"))
 
@@ -83,14 +83,14 @@ def _letters(files: Sequence[dict[str, str]]) -> str:
 
 
 class Edit(Struct, frozen=True):
-    """A replacement that fits the file as it is now."""
+    """A planned replacement in a file."""
 
     path: str
     replaced: Replaced
     stamp: str
-    """Of the content that it fits."""
+    """The stamp of the content that it was planned for."""
     quiet: bool
-    """The file may hold secrets: the model reads none of its lines."""
+    """True if the file may contain secrets, so that the model gets none of its lines."""
 
     @property
     def data(self) -> bytes:
@@ -102,21 +102,17 @@ class Edit(Struct, frozen=True):
         return unified_diff(self.replaced.before, self.replaced.after, self.path, self.path)
 
     def preview(self) -> Diff | Text:
-        """The change, also in a file that is too long to be repeated."""
+        """Return the change for an approval, without the original if that is too long."""
         diff = self.diff()
-        return (
-            Text("\n".join(self.changes), DisplayHints("code", "diff"))
-            if diff.original is None
-            else diff
-        )
+        if diff.original is None:
+            return Text("\n".join(self.changes), DisplayHints("code", "diff"))
+        return diff
 
     def diff(self) -> Diff:
         lines = self.replaced.lines
-        where = (
-            f"line {lines[0]}"
-            if len(lines) == 1
-            else f"{len(lines)} places, the first at line {lines[0]}"
-        )
+        where = f"line {lines[0]}"
+        if len(lines) > 1:
+            where = f"{len(lines)} places, the first at {where}"
         summary = f"Changed {self.path} at {where}."
         text = summary if self.quiet else for_model(summary, self.changes[2:])
         return replace(
@@ -125,39 +121,42 @@ class Edit(Struct, frozen=True):
 
 
 async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere: bool) -> Edit:
-    """The new content of a file; a ToolError where the old text is not there, or in more places than one."""
+    """Plan a replacement; raise ToolError if the old text is missing or not unique."""
     if file.kind is None:
-        raise ToolError(f"{shown(path)} does not exist; make a new file with write_file")
-    data, quiet = file.read(), holds_secrets(path, file.virtual)
+        raise ToolError(f"{shown(path)} does not exist; create files with write_file")
+    data = file.read()
+    quiet = holds_secrets(path, file.virtual)
     from forge_cli.sandbox.patches.replace import replace_text
 
     work = partial(replace_text, path, data, old, new, everywhere=everywhere, quiet=quiet)
-    replaced = (
-        work() if len(data) <= SHOWN_MAX else await to_thread.run_sync(work, abandon_on_cancel=True)
-    )
+    if len(data) <= SHOWN_MAX:
+        replaced = work()
+    else:
+        replaced = await to_thread.run_sync(work, abandon_on_cancel=True)
     return Edit(path, replaced, digest_of(data), quiet)
 
 
 def spell(view: SandboxView, path: str) -> str:
-    """A path as results name it."""
+    """Return a path as results name it."""
     return file_operations(view).spell(path)
 
 
 def hold(
     view: SandboxView, path: str, access: Access, *, follow: bool = True
 ) -> AbstractContextManager[HeldFile]:
+    """Open what a path leads to for one access, so that it cannot be exchanged meanwhile."""
     return file_operations(view).hold(path, access, follow=follow)
 
 
 async def look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:
-    """Look at a file; a large one in a thread, because all of it is hashed."""
+    """Call a function on a file; in a thread if the file is large and takes long to hash."""
     if file.kind != "file" or file.info().size <= SHOWN_MAX:
         return look(file)
     return await to_thread.run_sync(look, file, abandon_on_cancel=True)
 
 
 def current(file: HeldFile) -> tuple[bytes | None, str]:
-    """The content of a file now, as far as a diff shows it, with a stamp; None where there is none, and for folders."""
+    """Return the content of a file for a diff, and its stamp; None if it is no file."""
     if file.kind != "file":
         return None, ABSENT
     data = file.read(SHOWN_MAX + 1)
@@ -165,15 +164,17 @@ def current(file: HeldFile) -> tuple[bytes | None, str]:
 
 
 def entry_stamp(file: HeldFile) -> str:
+    """Return the stamp of a file, or the kind of anything else."""
     return file.digest() if file.kind == "file" else str(file.kind)
 
 
 def not_restored(file: HeldFile) -> str | None:
-    """A note on a file that could not be restored, for the person who is asked."""
+    """Return a note if ``forge undo`` could not restore the file, for the approval."""
     return f"forge undo will not restore it: {file.unkept}" if file.unkept else None
 
 
 def diff(path: str, before: bytes | None, content: str) -> Diff:
+    """Return the change of a file, without the old content if that is not text."""
     try:
         return Diff.of(path, None if before is None else before.decode(), content)
     except UnicodeDecodeError:
@@ -183,12 +184,12 @@ def diff(path: str, before: bytes | None, content: str) -> Diff:
 def read_text(
     view: SandboxView, path: str, offset: int, limit: int | None, *, numbered: bool
 ) -> FileContent:
+    """Read a text file or some of its lines; raise ToolError if it is not UTF-8."""
     with hold(view, path, Access.READ) as file:
-        size, part = file.info().size, offset > 1 or limit is not None
+        size = file.info().size
+        part = offset > 1 or limit is not None
         if size > READ_MAX and not part:
-            raise ToolError(
-                f"{path} has {size} bytes; read some lines of it at a time, with offset and limit"
-            )
+            raise ToolError(f"{path} has {size} bytes; read a part of it with offset and limit")
         whole = file.read() if size <= READ_MAX else None
         _check_text(path, file.read(_BEGINNING) if whole is None else whole, size)
         data = file.read_lines(offset, limit) if whole is None or part else whole
@@ -212,16 +213,17 @@ _BEGINNING = 8192
 
 def _check_text(path: str, data: bytes, size: int) -> None:
     if b"\0" in data[:_BEGINNING]:
-        raise ToolError(f"{path} is a binary file of {size} bytes; file_info tells its size")
+        raise ToolError(f"{path} is a binary file of {size} bytes")
 
 
 def check_content(args: Args, context: CallContext) -> bool:
-    """Before anybody is asked; a program may put a rule of its own in the place of this one."""
+    """Refuse redacted content before the person is asked; a program may replace this check."""
     refuse_redacted(args["path"], args["content"], context.sandbox)
     return False
 
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
+    """Raise ToolError if new content has a mark of a redacted secret that the file lacks."""
     if has_mark(content):
         from forge_cli.sandbox.patches.plan import file_reader
 
@@ -229,13 +231,15 @@ def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
 
 
 def refuse_marks_in(changes: Sequence[Change]) -> None:
+    """Raise ToolError if a patch adds marks of redacted secrets."""
     refuse_marks((change.before for change in changes), (change.after for change in changes))
 
 
 def refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:
+    """Raise ToolError if marks of redacted secrets were added."""
     old, new = (b"\n".join(filter(None, data)).decode(errors="replace") for data in (before, after))
     if mark := added_mark(old, new):
         raise ToolError(
-            f"nothing was written: {mark} stands where a secret was redacted, and is not content for a file; "
+            f"nothing was written: {mark} replaces a redacted secret and must not be written; "
             "change only the other lines, with edit_file or apply_patch"
         )

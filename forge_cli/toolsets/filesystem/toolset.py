@@ -1,4 +1,4 @@
-"""The tools of ``filesystem``: what the model calls them with, and what it gets back."""
+"""The tools of the toolset ``filesystem``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.patches.model import Change
 
 PATCH = """Add, change, move and delete files by a patch: all of it, or nothing.
-Below a header, "@@" begins each place in the file; of its lines " " stay, "-" go and "+" come. For example:
+"@@" begins each place in a file: lines with " " stay, "-" removes and "+" adds a line. For example:
 *** Begin Patch
 *** Update File: src/app.py
 @@
@@ -66,7 +66,7 @@ Below a header, "@@" begins each place in the file; of its lines " " stay, "-" g
 +A line of the new file.
 *** Delete File: old.txt
 *** End Patch
-"*** Move to: PATH" below "*** Update File" renames the file. A unified diff is understood, too."""
+"*** Move to: PATH" below "*** Update File" renames the file. A unified diff works, too."""
 _NAMED = 6
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
 WriteFile = Annotated[str, PathArgument(Access.WRITE)]
@@ -74,13 +74,13 @@ DeleteFile = Annotated[str, PathArgument(Access.DELETE)]
 ListedFolder = Annotated[str, PathArgument(Access.LIST)]
 AnyPath = Annotated[str, PathArgument(Access.INFO)]
 PATCH_TEXT = "From '*** Begin Patch' to '*** End Patch'"
-LISTED = 5000
-"""Entries that a listing has at most; the others are counted."""
+MAX_LISTED = 5000
+"""Entries of a listing; further ones are only counted."""
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 
 
 class PathTexts(Struct, frozen=True):
-    """How paths are described: by the zones that there are."""
+    """Descriptions of path parameters, depending on the zones."""
 
     zones: Sequence[Zone] = ()
     here: Zone | None = None
@@ -123,11 +123,11 @@ class AcceptedEdits(Config):
     """``policy.filesystem`` in the user's own config."""
 
     edits: list[str] = Field(default=[])
-    """Folders in which workers that say nothing of it edit files without asking."""
+    """Folders in which workers may edit files without asking unless they say otherwise."""
 
 
 class FilesystemToolset(Toolset):
-    """Tools that read, write and search files inside the zones."""
+    """Tools that read, write and search files in the zones."""
 
     name = "filesystem"
     Policy = AcceptedEdits
@@ -136,7 +136,7 @@ class FilesystemToolset(Toolset):
     def __init__(
         self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None
     ) -> None:
-        """``FilesystemToolset(sandbox)`` is for programs: the zones are given, and not those of a worker file."""
+        """Programs may pass a sandbox: ``FilesystemToolset(sandbox)``."""
         self.own_sandbox = config if isinstance(config, Sandbox) else None
         super().__init__(None if isinstance(config, Sandbox) else config, env)
 
@@ -145,7 +145,7 @@ class FilesystemToolset(Toolset):
 
     @cached_property
     def _tools(self) -> list[Tool]:
-        """Each pre-approves itself: what its paths need is said by their zones."""
+        """The tools; each pre-approves itself, because zones decide about its paths."""
         sandbox = self.own_sandbox or (self.env.sandbox if hasattr(self, "env") else None)
         make = partial(_tool, PathTexts.of(sandbox))
         reading = partial(make, needs_approval=False, effects=READ_ONLY, timeout=LONGEST)
@@ -236,7 +236,9 @@ class FilesystemToolset(Toolset):
         """List a folder; names of folders end with a slash."""
         entries = await to_thread.run_sync(context.sandbox.list, path, abandon_on_cancel=True)
         names = (f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries)
-        return FileList(spell(context.sandbox, path), tuple(islice(names, LISTED)), len(entries))
+        return FileList(
+            spell(context.sandbox, path), tuple(islice(names, MAX_LISTED)), len(entries)
+        )
 
     async def delete_file(self, path: DeleteFile, *, context: ToolContext) -> Text:
         """Delete a file, an empty folder, or a link (never what it leads to)."""
@@ -247,14 +249,16 @@ class FilesystemToolset(Toolset):
         return Text(f"Deleted {spell(context.sandbox, path)}.")
 
     async def file_exists(self, path: AnyPath, *, context: ToolContext) -> Json:
-        """Tell whether a file or folder is there."""
-        name, exists = spell(context.sandbox, path), context.sandbox.exists(path)
+        """Check whether a file or folder exists."""
+        name = spell(context.sandbox, path)
+        exists = context.sandbox.exists(path)
         text = f"{name} {'exists' if exists else 'does not exist'}."
         return Json({"path": name, "exists": exists}, model_text=text)
 
     async def file_info(self, path: AnyPath, *, context: ToolContext) -> Json:
-        """Tell kind, size and time of change of a file or folder."""
-        name, info = spell(context.sandbox, path), context.sandbox.stat(path)
+        """Get the kind, size and modification time of a file or folder."""
+        name = spell(context.sandbox, path)
+        info = context.sandbox.stat(path)
         changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
         size = f" of {counted(info.size, 'byte')}" if info.kind == "file" else ""
         text = f"{name} is a {info.kind}{size}, changed {changed}."
@@ -267,11 +271,13 @@ class FilesystemToolset(Toolset):
         self,
         path: ListedFolder = ".",
         depth: Annotated[int, Field(ge=1, le=20, description="How many levels of folders")] = 2,
-        limit: Annotated[int, Field(ge=1, le=LISTED, description="How many entries at most")] = 200,
+        limit: Annotated[
+            int, Field(ge=1, le=MAX_LISTED, description="How many entries at most")
+        ] = 200,
         *,
         context: ToolContext,
     ) -> FileList:
-        """List a folder with what is in its folders."""
+        """List a folder and its subfolders."""
         from forge_cli.sandbox.search.files import list_dir
 
         look = partial(list_dir, file_operations(context.sandbox), path, depth, limit)
@@ -288,7 +294,7 @@ class FilesystemToolset(Toolset):
         *,
         context: ToolContext,
     ) -> Text:
-        """Search files for a regular expression; hidden files and what .gitignore names are left out."""
+        """Search files for a regular expression; skips hidden files and those in .gitignore."""
         from forge_cli.sandbox.search.grep import grep
 
         return Text(
@@ -301,20 +307,18 @@ class FilesystemToolset(Toolset):
         *,
         context: ToolContext,
     ) -> Custom:
-        """Add, change, move and delete files by a patch, all of it or nothing."""
-        from forge_cli.sandbox.patches.plan import patch_stamp
+        """Add, change, move and delete files by a patch: all of it or nothing."""
+        from forge_cli.sandbox.patches.plan import apply_plan, patch_stamp
 
         changes = _plan(input, context.sandbox)
         refuse_marks_in(changes)
         if context.stamp not in (None, patch_stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
-        from forge_cli.sandbox.patches.plan import apply_plan
-
         apply_plan(changes, file_operations(context.sandbox))
         return patch_result(_spelled(changes, context.sandbox))
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
-        """Every file that a patch names, and the access that it needs."""
+        """Yield every file that a patch names, with the access that it needs."""
         from forge_cli.sandbox.patches.model import patch_accesses
         from forge_cli.sandbox.patches.parse import parse_patch
 
@@ -358,7 +362,7 @@ class FilesystemToolset(Toolset):
 
 
 def _tool(texts: PathTexts, method: Callable[..., Any], access: Access, **given: Any) -> Tool:
-    """A method as a tool, with its path described, and filled in where the method has a default for it."""
+    """Make a tool of a method; describe its path, and replace the path's default value."""
     path = inspect.signature(method).parameters.get("path")
     has_default = path is not None and path.default is not path.empty
     schema = signature_model(
@@ -406,9 +410,11 @@ def _check_search(args: Args, context: CallContext) -> None:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [FilesystemToolset]
 
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
+    """Offer the renderer for results of patches."""
     return {KIND: draw_patch}

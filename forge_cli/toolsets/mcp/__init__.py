@@ -1,1 +1,1 @@
-"""MCP: the tools of servers, behind forge's own gate."""
+"""The toolset ``mcp``: the tools of MCP servers behind forge's own gate."""

@@ -1,4 +1,4 @@
-"""One connection to one server for one session: opened, used and closed, with a time limit on everything."""
+"""A connection to an MCP server for one session, with a time limit for every step."""
 
 from __future__ import annotations
 
@@ -31,28 +31,31 @@ Progress = Callable[[str, float | None], None]
 OpenTransport = Callable[[], "AbstractAsyncContextManager[TransportStreams]"]
 
 TERMINATED = "Session terminated"
-"""The words of the SDK for a server that does not know the session of a request, as one that was started again."""
+"""The SDK's message for an unknown session, for example after the server was restarted."""
 NO_BACK_CHANNEL = "no back-channel"
-"""The words of the SDK for a server that asks in the middle of a call, where the protocol has no such requests."""
-BACK_OFF, LONGEST_PAUSE = 0.5, 60.0
-"""Seconds before a server is started again, doubled as long as it cannot be connected to."""
-STARTS, PERIOD = 10, 60.0
-"""How often it is started in so many seconds, at most."""
+"""The SDK's message if a server sends a request during a call, but the protocol has none."""
+FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
+"""Seconds before a restart, doubled after each failure, and their maximum."""
+MAX_STARTS, PERIOD = 10, 60.0
+"""The maximum number of starts in a period of seconds."""
 
 
 class Unreachable(Exception):
-    """The server cannot be connected to; the sentence says why."""
+    """Raised if a server cannot be connected to; the message is the reason."""
 
 
 class ConnectionLost(Exception):
-    """The connection was lost before an answer came; ``refused`` says that the server took nothing over it."""
+    """Raised if the connection was lost before the answer.
+
+    ``refused`` is True if the server has not processed the request.
+    """
 
     def __init__(self, *, refused: bool) -> None:
         self.refused = refused
 
 
 class Connection:
-    """A server; ``own`` has to run in a task of its own, which opens and closes the connection."""
+    """A connection to a server; ``own`` opens and closes it, in a task of its own."""
 
     def __init__(
         self,
@@ -68,28 +71,30 @@ class Connection:
         sample: Callback | None = None,
         elicit: Callback | None = None,
     ) -> None:
-        """``keep`` gets what it offers, whenever that changes. ``settle`` raises a ToolError if it must not be started.
+        """Prepare a connection without opening it.
 
-        ``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none.
+        ``keep`` is called with the server's offer whenever it changes. ``settle`` raises ToolError
+        if the server must not be started. ``sample`` and ``elicit`` answer its requests; if None,
+        the server is told that they are not supported.
         """
         self.name = name
         self.server = server
         self.offer = ServerOffer()
         self.prompts: list[mcp_types.Prompt] = []
         self.needs_login = False
-        """Whether it was refused because the user has not logged in."""
+        """True if the server refused the connection because the user has not logged in."""
         self.forbidden = ""
-        """The rights that it wanted for a request that it did not carry out."""
+        """What the server wanted when it refused a request for missing rights."""
         self.off = False
-        """Whether the person has turned it off."""
+        """True if the person has turned the server off."""
         self.changed = False
-        """Whether the server has said that its tools are others now."""
+        """True if the server has announced that its tools changed."""
         self.failure: str | None = None
         self._failure_before: str | None = None
         self.last_words = ""
-        """The end of what it wrote to standard error."""
+        """The end of what the server wrote to standard error."""
         self.connecting = self.latency = 0.0
-        """Seconds until it was connected, and until it had listed its tools after that."""
+        """Seconds until the connection was open, and from then until the tools were listed."""
         self._transport = transport
         self._roots = roots
         self._log = log
@@ -97,24 +102,24 @@ class Connection:
         self._keep = keep
         self._settle = settle
         self._refused = ""
-        """Why it was not started, as it was told."""
+        """The last reported reason for not starting the server."""
         self._settling = False
-        """Whether a person is perhaps being asked."""
+        """True while a person may be asked about starting the server."""
         self._decided = anyio.Event()
-        """Set once it is connected, or was refused."""
+        """Set when the server is connected or was refused."""
         self._sample = sample
         self._elicit = elicit
         self._limits = RequestLimits(server.timeout)
         self._client: Client | None = None
         self._settled = anyio.Event()
         self._ready = anyio.Event()
-        """Set as long as it is connected, with its tools listed."""
+        """Set while the server is connected and its tools are listed."""
         self._wake = anyio.Event()
         self._closing = self._wanted = False
         self._opening: asyncio.Timeout | None = None
-        """The time limit of a connection that is being made."""
+        """The time limit of the connection attempt."""
         self.ended = anyio.Event()
-        """Set once it is closed for good."""
+        """Set when the connection is closed for good."""
 
     @property
     def connected(self) -> bool:
@@ -122,22 +127,23 @@ class Connection:
 
     @property
     def why_not(self) -> str:
-        """Why it is not connected, also while that is tried again."""
-        return self.failure or self._failure_before or "it is being started"
+        """Why the server is not connected, also during the next attempt."""
+        return self.failure or self._failure_before or "starting"
 
     def describe(self) -> str:
-        """How it is with the server, in one line."""
+        """Describe the state of the server in one line."""
         if self.off:
             return f"{self.name}: off"
-        connected = f"connected, {counted(len(self.offer.tools), 'tool')}"
-        return f"{self.name}: {connected if self.connected else f'not connected: {visible(self.why_not)}'}"
+        if not self.connected:
+            return f"{self.name}: not connected: {visible(self.why_not)}"
+        return f"{self.name}: connected, {counted(len(self.offer.tools), 'tool')}"
 
     @property
     def protocol(self) -> str:
         return self._client.protocol_version if self._client else ""
 
     async def own(self) -> None:
-        """Connect, and connect again whenever the connection is lost or cannot be made, until it is closed."""
+        """Connect, and reconnect after every loss or failure, until ``close`` is called."""
         try:
             await self._stay_connected()
         finally:
@@ -145,8 +151,9 @@ class Connection:
             self.ended.set()
 
     async def _stay_connected(self) -> None:
-        starts: deque[float] = deque(maxlen=STARTS)
-        failed, lost = 0, False
+        starts: deque[float] = deque(maxlen=MAX_STARTS)
+        failed = 0
+        lost = False
         while not self._closing:
             if self.off:
                 self._wake = anyio.Event()
@@ -156,25 +163,30 @@ class Connection:
             self._wanted = False
             was_connected = await self._connect(again=lost)
             if self._closing or self.off or self._wanted:
-                failed, lost = 0, False
+                failed = 0
+                lost = False
                 continue
             self._settled.set()
             if was_connected:
                 lost = True
-                problem = f"the MCP server {self.name} is not there: {self.failure}{self._quote()}; it is started again"
+                why = f"{self.failure}{self._quote()}"
+                problem = f"MCP server {self.name} disconnected: {why}; restarting it"
                 self._tell("warning", StatusNotice(problem, "server", urgent=True))
             failed = 0 if was_connected else failed + 1
-            pause = min(BACK_OFF * 2 ** min(failed, 10), LONGEST_PAUSE)
-            if len(starts) == STARTS:
+            pause = min(FIRST_PAUSE * 2 ** min(failed, 10), MAX_PAUSE)
+            if len(starts) == MAX_STARTS:
                 pause = max(pause, starts[0] + PERIOD - anyio.current_time())
             self._wake = anyio.Event()
             with anyio.move_on_after(pause):
                 await self._wake.wait()
 
     async def _connect(self, *, again: bool) -> bool:
-        """Connect, and stay so until the connection is lost or closed; returns whether it was connected at all."""
+        """Connect and wait until the connection ends; return True if it was established."""
         self._failure_before = self.failure or self._failure_before
-        self._wake, self.failure, self.last_words, self.needs_login = anyio.Event(), None, "", False
+        self._wake = anyio.Event()
+        self.failure = None
+        self.last_words = ""
+        self.needs_login = False
         was_connected = False
         try:
             await self._check_start()
@@ -186,21 +198,22 @@ class Connection:
                 self._settled.set()
                 if again:
                     self._tell(
-                        "info", StatusNotice(f"the MCP server {self.name} is there again", "server")
+                        "info", StatusNotice(f"MCP server {self.name} reconnected", "server")
                     )
                 await self._wake.wait()
         except Unreachable as error:
             self.failure = str(error)
-        except Exception as error:  # anything the SDK raises while a broken connection is closed
+        except Exception as error:  # the SDK may raise anything while it closes a broken connection
             self.failure = self.failure or first_line(error)
         self._drop()
         return was_connected
 
     async def _check_start(self) -> None:
-        """See to it that it may be started; a person who is asked has all the time until it is closed."""
+        """Ask whether the server may be started; raise Unreachable if not."""
         if self._settle is None:
             return
-        problem, self._settling = "", True
+        problem = ""
+        self._settling = True
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_after, self._wake, tasks.cancel_scope)
             try:
@@ -212,13 +225,13 @@ class Connection:
         if problem and problem != self._refused:
             self._tell(
                 "warning",
-                StatusNotice(f"the MCP server {self.name}: {problem}", "server", urgent=True),
+                StatusNotice(f"MCP server {self.name}: {problem}", "server", urgent=True),
             )
         self._refused = problem
         if problem:
             self._decided.set()
         if problem or self._wake.is_set():
-            raise Unreachable(problem or "it was closed before it was started")
+            raise Unreachable(problem or "closed before it was started")
 
     def _drop(self) -> None:
         self._client = None
@@ -228,12 +241,16 @@ class Connection:
             self._decided = anyio.Event()
 
     async def settled(self) -> None:
-        """Wait until it is connected, or is known not to be."""
+        """Wait until the server is connected, or the attempt has failed."""
         await self._settled.wait()
 
     def remember(self, offer: ServerOffer | None, otherwise: str) -> None:
-        """Offer what is known from before, in the place of connecting to it; ``otherwise`` is why it offers nothing."""
-        self.offer, self.failure = offer or self.offer, None if offer else otherwise
+        """Use an earlier offer instead of connecting; ``otherwise`` explains a missing one."""
+        if offer is None:
+            self.failure = otherwise
+        else:
+            self.offer = offer
+            self.failure = None
         self._settled.set()
         self.ended.set()
 
@@ -242,49 +259,53 @@ class Connection:
         self._disconnect()
 
     def _disconnect(self) -> None:
-        """End the connection, or the attempt to make one, which a server that says nothing would hold for long."""
+        """End the connection or the current attempt, which a silent server would delay."""
         self._wake.set()
         if self._opening and not self._opening.expired():
             self._opening.reschedule(anyio.current_time())
 
     def turn_off(self) -> None:
-        """Close it, and leave it closed until it is to be connected to again."""
-        self.off, self.failure = True, None
+        """Close the connection until ``reconnect`` is called."""
+        self.off = True
+        self.failure = None
         self._drop()
         self._disconnect()
 
     async def reconnect(self) -> None:
-        """Connect to it again, whether or not it is connected, and wait for the result."""
-        self.off, self._wanted, self._settled = False, True, anyio.Event()
+        """Close the connection, open it again, and wait for the result."""
+        self.off = False
+        self._wanted = True
+        self._settled = anyio.Event()
         self._drop()
         self._disconnect()
         await self._settled.wait()
 
     def lost(self, why: str) -> None:
-        """The connection is of no use any more."""
+        """Mark the connection as lost."""
         if not self._closing and not self.off:
             self.failure = self.failure or why
             self._drop()
             self._wake.set()
 
     async def refresh(self) -> None:
-        """Ask again for the tools, where the server has said that they changed."""
+        """List the tools again if the server has announced a change."""
         if self.changed and self._client:
             self.changed = False
-            with (
-                suppress(Exception),
-                anyio.fail_after(self.server.connect_timeout),
-            ):  # the tools that were there stay
+            # If it fails, the tools that are known stay.
+            with suppress(Exception), anyio.fail_after(self.server.connect_timeout):
                 await self._look(self._client)
 
     async def call(
         self, tool: str, args: dict[str, Any], report: Progress
     ) -> mcp_types.CallToolResult:
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            text = message or f"{progress:g}{f' of {total:g}' if total else ''}"
-            report(visible(cut(text, 300, "end")), progress / total if total else None)
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            fraction = progress / total if total else None
+            text = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
+            report(visible(cut(text, 300, "end")), fraction)
 
-        return await self._ask(lambda client: client.call_tool(tool, args, progress_callback=tell))
+        return await self._ask(
+            lambda client: client.call_tool(tool, args, progress_callback=on_progress)
+        )
 
     async def list_resources(self) -> list[mcp_types.Resource]:
         return await self._ask(
@@ -298,9 +319,9 @@ class Connection:
         return await self._ask(lambda client: client.get_prompt(name, args))
 
     async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Ask the server for something; every failure is a ToolError that names the server.
+        """Send a request; every failure is a ToolError that names the server.
 
-        What could not be sent before the connection was lost is sent over the next one.
+        A request that was not sent before the connection was lost is sent once more.
         """
         for _ in range(2):
             client = await self._when_ready()
@@ -310,33 +331,32 @@ class Connection:
                     return await self._within_limit(request(client))
                 except (ConnectionLost, ToolError) as lost:
                     if self.forbidden:
-                        problem = f"did not carry out the call: it {self.forbidden}"
-                        raise ToolError(f"the MCP server {self.name} {problem}") from None
+                        problem = f"refused the call: it {self.forbidden}"
+                        raise ToolError(f"MCP server {self.name} {problem}") from None
                     if isinstance(lost, ToolError):
                         raise
                     if self._client is client:
                         self.lost("the connection was closed")
                     if sent.is_set() and not lost.refused:
-                        problem = f"ended the connection{self._quote()}; the call may have been carried out"
-                        raise ToolError(f"the MCP server {self.name} {problem}") from None
+                        problem = f"ended the connection{self._quote()}; the call may have run"
+                        raise ToolError(f"MCP server {self.name} {problem}") from None
         raise ToolError(
-            f"the MCP server {self.name} ended the connection{self._quote()}; nothing was sent to it"
+            f"MCP server {self.name} ended the connection{self._quote()}; nothing was sent"
         )
 
     async def _when_ready(self) -> Client:
-        """The connection, which is waited for where the server is being started again."""
+        """Return the client, waiting for a restart if needed."""
         if self.off:
-            raise ToolError(f"the MCP server {self.name} is turned off")
-        while (
-            self._client is None and not self._refused
-        ):  # it may be lost again before a waiting task gets a turn
+            raise ToolError(f"MCP server {self.name} is turned off")
+        # A loop, because the connection may be lost again before this task continues.
+        while self._client is None and not self._refused:
             with anyio.move_on_after(self.server.connect_timeout) as waiting:
                 await self._decided.wait()
             if waiting.cancelled_caught and not self._settling:
                 break
         if self._client is None:
             raise ToolError(
-                f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}"
+                f"MCP server {self.name} is not connected, so nothing was sent: {self.why_not}"
             )
         return self._client
 
@@ -349,28 +369,19 @@ class Connection:
                 return await answer
         except TimeoutError:
             raise ToolError(
-                f"the MCP server {self.name} did not answer within {self.server.timeout:g} s"
+                f"MCP server {self.name} did not answer within {self.server.timeout:g} s"
             ) from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or error.message == TERMINATED:
                 raise ConnectionLost(refused=error.message == TERMINATED) from None
-            problem = (
-                "gave an answer that is invalid"
-                if error.code == PARSE_ERROR
-                else "refused the call"
-            )
-            remedy = (
-                "; 'protocol: legacy' in its definition lets it ask"
-                if NO_BACK_CHANNEL in error.message
-                else ""
-            )
-            raise ToolError(
-                f"the MCP server {self.name} {problem}: {_one_line(error.message)}{remedy}"
-            ) from None
-        except Exception as error:  # an answer that is not what it has to be
-            problem = (
-                f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
-            )
+            is_invalid = error.code == PARSE_ERROR
+            problem = "sent an invalid answer" if is_invalid else "refused the call"
+            message = f"MCP server {self.name} {problem}: {_one_line(error.message)}"
+            if NO_BACK_CHANNEL in error.message:
+                message += "; set 'protocol: legacy' in its definition to let it ask"
+            raise ToolError(message) from None
+        except Exception as error:  # the SDK reports an invalid answer in many ways
+            problem = f"MCP server {self.name} sent an invalid answer: {first_line(error)}"
             raise ToolError(problem) from None
 
     async def _open(self, stack: AsyncExitStack) -> None:
@@ -400,7 +411,7 @@ class Connection:
         )
         started = time.monotonic()
         try:
-            # not a cancel scope: what is opened in one cannot stay open
+            # Not a cancel scope of anyio, because contexts opened in it could not stay open.
             async with asyncio.timeout(self.server.connect_timeout) as self._opening:
                 await stack.enter_async_context(client)
                 self.connecting = time.monotonic() - started
@@ -410,9 +421,8 @@ class Connection:
                 await self._look(client)
                 self.latency = time.monotonic() - started - self.connecting
                 if client.server_capabilities.prompts is not None:
-                    with suppress(
-                        MCPError, ValueError
-                    ):  # a server that cannot list prompts has none
+                    # A server that cannot list its prompts is treated as having none.
+                    with suppress(MCPError, ValueError):
                         self.prompts = await all_pages(
                             lambda at: client.list_prompts(cursor=at), "prompts"
                         )
@@ -423,23 +433,24 @@ class Connection:
         except (ToolError, Unreachable) as error:
             raise self._fail(str(error)) from None
         except Exception as error:
-            place = f"{visible(self.server.url)}: " if self.server.url else ""
-            wish = f"it {self.forbidden}" if self.forbidden else ""
-            raise self._fail(
-                f"{place}{wish or self.failure or first_line(error)}{self._quote()}"
-            ) from None
+            why = self.failure or first_line(error)
+            if self.forbidden:
+                why = f"it {self.forbidden}"
+            if self.server.url:
+                why = f"{visible(self.server.url)}: {why}"
+            raise self._fail(f"{why}{self._quote()}") from None
         finally:
             self._opening = None
 
     async def _listen(self, client: Client) -> None:
-        """Hear that its tools change: since protocol 2026-07-28, a server tells only those who listen for it."""
+        """Listen for changes of the tools, as servers since protocol 2026-07-28 expect."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
         tools = client.server_capabilities.tools
         with suppress(ListenNotSupportedError):
             while tools and tools.list_changed:
-                next_time = anyio.current_time() + LONGEST_PAUSE
+                next_time = anyio.current_time() + MAX_PAUSE
                 with suppress(SubscriptionLost, MCPError, TimeoutError):
                     async with client.listen(tools_list_changed=True) as changes:
                         async for _ in changes:
@@ -448,24 +459,25 @@ class Connection:
                 self.changed = True
 
     def _fail(self, why: str) -> Unreachable:
-        """Keep why it could not be opened: what closing it brings, such as the end of its process, is not a reason."""
+        """Record why the connection failed, because closing it may raise a less useful error."""
         self.failure = why
         return Unreachable(why)
 
     def _quote(self) -> str:
         lines = self.last_words.strip().splitlines()
-        return f"; its last words: {_one_line(lines[-1])}" if lines else ""
+        return f"; its last output: {_one_line(lines[-1])}" if lines else ""
 
     async def _look(self, client: Client) -> None:
-        """Ask for what it offers, and keep that."""
-        has, tools = client.server_capabilities, []
+        """List what the server offers, and keep it."""
+        has = client.server_capabilities
+        tools: list[mcp_types.Tool] = []
         if has.tools is not None:
             tools = await all_pages(
                 lambda at: client.list_tools(cursor=at, cache_mode="refresh"), "tools"
             )
-        told = tuple(ServerTool.of(tool, self.server.identity) for tool in tools)
+        described = tuple(ServerTool.of(tool, self.server.identity) for tool in tools)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self.offer = ServerOffer(told, client.instructions, has.resources is not None, now)
+        self.offer = ServerOffer(described, client.instructions, has.resources is not None, now)
         self._keep(self.offer)
 
 
@@ -475,7 +487,7 @@ async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The error in one line; of a group, the first of them."""
+    """Return the message of an error, or of the first one in a group, as one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return _one_line(str(error) or type(error).__name__)

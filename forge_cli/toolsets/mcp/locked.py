@@ -1,4 +1,4 @@
-"""MCP servers as a lock names them: how each is started or reached, and the set of all that it offers."""
+"""MCP servers in a lock file: how each is started, and what it offers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _SPELLED: Mapping[str, tuple[re.Pattern[str], str]] = {
     "go": (_GO, "@vVERSION"),
     "deno": (_DENO, "@VERSION"),
 }
-"""The pattern of a package whose version is fixed, and how to fix one."""
+"""The pattern of a package with a fixed version, and how to write one."""
 _TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
-"""Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
+"""Words that are followed by a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 
 
 class Launcher(Struct, frozen=True):
-    """A program that fetches what it starts: a row of the table, which tells of each key."""
+    """A program that downloads the package it runs, such as npx: a row of launchers.yaml."""
 
     starts: str
     spells: str
@@ -69,11 +69,13 @@ class Launcher(Struct, frozen=True):
 
 @cache
 def launchers() -> tuple[Launcher, ...]:
-    return tuple(Launcher(**row) for row in yaml.load(TABLE.read_text("utf-8"), LOADER))  # noqa: S506 - the safe one, in C
+    """Return the rows of launchers.yaml."""
+    rows = yaml.load(TABLE.read_text("utf-8"), LOADER)  # noqa: S506 - LOADER is a safe loader
+    return tuple(Launcher(**row) for row in rows)
 
 
 def pinned_spelling(command: str, args: Sequence[str]) -> str:
-    """How to write a command so that it says which version it starts; empty where it does, or fetches nothing."""
+    """Return a command with fixed package versions; empty if they are fixed already."""
     words = [command, *args]
     for at, package, fixed in _floating(words):
         word = words[at].replace(package, fixed)
@@ -82,7 +84,7 @@ def pinned_spelling(command: str, args: Sequence[str]) -> str:
 
 
 def _floating(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Each package without a version: the place of its word, the package, and how to write it."""
+    """Yield packages without a version: position, package, and how to fix its version."""
     for at, package, launcher in _packages(words):
         if not _SPELLED[launcher.spells][0].fullmatch(package) and not _COMMIT.fullmatch(package):
             yield at, package, _fixed(package, launcher)
@@ -92,7 +94,7 @@ def _floating(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a command line, in which any may begin a command; operators are words of their own."""
+    """Split a command line into words; operators are separate words."""
     read = shlex.shlex(line.replace("`", " "), posix=True, punctuation_chars=True)
     read.whitespace_split, read.commenters = True, ""
     try:
@@ -102,9 +104,10 @@ def _words(line: str) -> list[str]:
 
 
 def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
-    """Each package that a command line fetches, and the place of its word.
+    """Yield the packages that a command line downloads, with their positions.
 
-    A launcher counts wherever it stands: ``env``, ``timeout 9`` and proxies start what follows them.
+    A launcher may be at any position, because ``env``, ``timeout 9`` and proxies start the words
+    after them.
     """
     names = [
         PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe") for word in words
@@ -121,7 +124,7 @@ def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
 
 
 def _behind(words: Sequence[str], launcher: Launcher) -> int:
-    """How many words it takes to name the launcher, options between them included; 0 where another is named."""
+    """Return the number of words up to the launcher, or 0 if it is another program."""
     at, wanted = 0, launcher.starts.split()
     while wanted and at < len(words):
         if words[at] == wanted[0]:
@@ -163,7 +166,7 @@ def _option(word: str) -> tuple[str, str]:
 
 
 def _fixed(package: str, launcher: Launcher) -> str:
-    """A package with a version, or a repository with a commit."""
+    """Return a package with its version, or a repository with a commit."""
     if launcher.spells in ("python", "npm") and _REPOSITORY.match(package):
         return re.sub(
             r"(#.*)?$", "@COMMIT" if launcher.spells == "python" else "#COMMIT", package, count=1
@@ -172,7 +175,7 @@ def _fixed(package: str, launcher: Launcher) -> str:
 
 
 def _bare(package: str, launcher: Launcher) -> str:
-    """A package without what is said of its version."""
+    """Return a package without its version."""
     if launcher.spells == "python":
         return re.split(r"[=<>!~@ ;]", package, maxsplit=1)[0]
     if launcher.spells == "image":
@@ -182,7 +185,7 @@ def _bare(package: str, launcher: Launcher) -> str:
 
 
 def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:
-    """How a server is started or reached: its definition, and the files that its command line names."""
+    """Return the lock entry of a server: its definition, and the files of its command line."""
     said = server.model_dump(mode="json", exclude_defaults=True)
     files = (
         []
@@ -195,7 +198,7 @@ def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:
 
 
 def _all_files(words: Sequence[str], server: McpServer, workspace: Path) -> list[tuple[str, str]]:
-    """The files that a command line names, and the code in the folder that these import."""
+    """Return the files that a command line names, and the code beside them that they import."""
     named = dict(_files(words, workspace))
     found = hashes_of(
         path
@@ -212,10 +215,10 @@ def _all_files(words: Sequence[str], server: McpServer, workspace: Path) -> list
 
 
 def _files(words: Sequence[str], workspace: Path) -> Iterator[tuple[str, str]]:
-    """The content of each file that a command line names.
+    """Yield the content of each file that a command line names.
 
-    Of a program that is found on the PATH, only a script is taken, without the line that says where its interpreter is:
-    what else lies there belongs to the machine.
+    A program on the PATH counts only if it is a script, without its first line, which names the
+    interpreter. Other programs belong to the machine.
     """
     for at, word in enumerate(words):
         given = word.partition("=")[2] if word.startswith("-") else word
@@ -230,7 +233,7 @@ def _files(words: Sequence[str], workspace: Path) -> Iterator[tuple[str, str]]:
 
 
 async def offered_entries(server: Connection) -> list[LockEntry]:
-    """The offer of a connected server: the set of its tools, each of them, its instructions, resources and prompts."""
+    """Return lock entries for everything that a connected server offers."""
     offer, found = server.offer, dict[str, str]()
     found["tools"] = hash_of(sorted(tool.name for tool in offer.tools))
     found |= {f"tools/{tool.name}": tool.definition for tool in offer.tools}
@@ -248,7 +251,7 @@ async def offered_entries(server: Connection) -> list[LockEntry]:
 
 
 async def _resources(server: Connection) -> list[mcp_types.Resource]:
-    """Those that it lists; one that says it has some and cannot list them has none."""
+    """Return the resources of a server; none if it cannot list them."""
     try:
         return await server.list_resources()
     except ToolError:

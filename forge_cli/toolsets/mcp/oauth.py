@@ -1,4 +1,4 @@
-"""OAuth for servers that are reached under a URL: the SDK's client, with tokens that are kept for this user alone."""
+"""OAuth for MCP servers with a URL: the client of the SDK, with tokens in a private file."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
-_NO_TOKENS = "this is not a file of tokens"
-_LOG_IN_AGAIN = "move it away, and log in again with forge mcp login"
+_NO_TOKENS = "not a valid file of tokens"
+_LOG_IN_AGAIN = "move it away, and log in again: forge mcp login NAME"
 _INSUFFICIENT = re.compile(r'error="?insufficient_scope\b')
 _SCOPE = re.compile(r'\bscope="([^"\x00-\x1f]{1,500})"')
 NOWHERE = "http://127.0.0.1/callback"
 
 
 class McpTokens(Struct, frozen=True):
-    """``mcp-tokens.json`` in forge's home."""
+    """The tokens of all servers in ``mcp-tokens.json``."""
 
     home: Path
 
@@ -47,7 +47,7 @@ class McpTokens(Struct, frozen=True):
         return self._entries().get(url)
 
     def put(self, url: str, entry: JsonObject | None) -> bool:
-        """Keep what belongs to a server, or forget it; returns whether anything was known of it before."""
+        """Store or delete the entry of a server; return True if there was one before."""
         make_private(self.home)
         with hold_file_lock(self.home / ".mcp-tokens.lock"):
             before = self._entries()
@@ -66,18 +66,18 @@ class McpTokens(Struct, frozen=True):
 
 
 class LoginNeeded(Exception):
-    """The server wants a person to log in."""
+    """Raised if a person has to log in."""
 
 
 class KeptTokens:
-    """The tokens of one server, as the SDK reads and writes them; ``save`` gets all that is known of it."""
+    """The tokens of one server, in the form that the SDK expects; ``save`` stores the entry."""
 
     def __init__(self, entry: JsonObject | None, save: Callable[[JsonObject], object]) -> None:
         self.entry = dict(entry or {})
         self._save = save
         self.provider: OAuthClientProvider | None = None
         self.registered: JsonObject | None = None
-        """The client that was registered by hand; it is not kept."""
+        """The client that was registered manually; it is not stored."""
 
     async def get_tokens(self) -> OAuthToken | None:
         from mcp.shared.auth import OAuthToken
@@ -85,7 +85,7 @@ class KeptTokens:
         return OAuthToken.model_validate(self.entry["tokens"]) if "tokens" in self.entry else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them, with when they end and whom to ask for new ones."""
+        """Store tokens with their expiry and their issuer."""
         self.entry["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
         self.entry["expires"] = (
             None if tokens.expires_in is None else time.time() + tokens.expires_in
@@ -97,9 +97,7 @@ class KeptTokens:
             self.entry["resource"] = context.protected_resource_metadata.model_dump(
                 mode="json", exclude_none=True
             )
-        if (
-            context and context.client_metadata.scope
-        ):  # not when they are renewed, which asks for nothing
+        if context and context.client_metadata.scope:  # a renewal has none
             self.entry["asked"] = context.client_metadata.scope
         self._save(self.entry)
 
@@ -122,9 +120,10 @@ def oauth_provider(
     show: Callable[[str], Awaitable[None]] | None = None,
     wait: Callable[[], Awaitable[AuthorizationCodeResult]] | None = None,
 ) -> OAuthClientProvider:
-    """Authorises requests to a server, and gets new tokens in time; the secrets in ``oauth`` are there in plain text.
+    """Return an object that authorizes requests and renews tokens.
 
-    ``show`` sends a person to a page, and ``wait`` has what comes back from there; without them it is LoginNeeded.
+    ``oauth`` contains the secrets in plain text. ``show`` opens a page for the person, and ``wait``
+    returns the code from there. Without them, LoginNeeded is raised if a login is needed.
     """
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata, ProtectedResourceMetadata
@@ -154,7 +153,7 @@ def oauth_provider(
         provider = OAuthClientProvider(url, asked, tokens, show or refuse, wait)
     _ask_for(provider, oauth.scopes)
     tokens.provider = provider
-    # the SDK reads tokens by itself, but neither when they end nor where new ones come from
+    # The SDK reads the tokens itself, but not their expiry and their issuer.
     provider.context.token_expiry_time = tokens.entry.get("expires")
     if issuer := tokens.entry.get("issuer"):
         provider.context.oauth_metadata = OAuthMetadata.model_validate(issuer)
@@ -166,18 +165,18 @@ def oauth_provider(
 
 
 def _client_provider(url: str, tokens: KeptTokens, oauth: McpOauth) -> OAuthClientProvider:
-    """Acts for the client itself, without a person."""
+    """Return a provider for the client_credentials grant, which needs no person."""
     from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the SDK warns where no issuer is named
+        warnings.simplefilter("ignore")  # the SDK warns if the issuer is missing
         return ClientCredentialsOAuthProvider(
             url, tokens, str(oauth.client_id), str(oauth.client_secret), issuer=oauth.issuer
         )
 
 
 def _ask_for(provider: OAuthClientProvider, scopes: Sequence[str]) -> None:
-    """Have it ask for these rights, besides those that the server wants."""
+    """Request these scopes in addition to those that the server wants."""
     from mcp.client.auth.utils import union_scopes
 
     authorize = provider._perform_authorization
@@ -192,7 +191,7 @@ def _ask_for(provider: OAuthClientProvider, scopes: Sequence[str]) -> None:
 
 
 def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
-    """The settings of OAuth for a server, with ``${VAR}`` replaced from the environment."""
+    """Return the OAuth settings of a server with ``${VAR}`` replaced from the environment."""
     said = server.oauth or McpOauth()
     secret = {
         name: value
@@ -205,12 +204,12 @@ def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
 
 
 def asked_for(entry: JsonObject | None, scope: str) -> bool:
-    """Whether the last login has already asked for these rights, so that another one would bring nothing new."""
+    """Return True if the last login asked for these scopes already, so that another is useless."""
     return bool(scope) and set(scope.split()) <= set(str((entry or {}).get("asked", "")).split())
 
 
 def scope_wanted(challenge: str) -> str | None:
-    """The rights that an answer with 403 says are missing; None where that is not what it says."""
+    """Return the missing scopes of a 403 answer; None if the answer is about something else."""
     if not _INSUFFICIENT.search(challenge):
         return None
     found = _SCOPE.search(challenge)

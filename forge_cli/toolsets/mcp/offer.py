@@ -1,4 +1,4 @@
-"""The tools of a server: as it described them last, as they were approved, and as forge offers them."""
+"""The tools of a server: as last described, as approved, and as forge offers them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import mcp_types
 
 LINES = 40
-"""Of a difference that is shown."""
+"""Lines of a difference that are shown."""
 NAME_MAX = 64
 LISTED_MAX = 2000
 """Tools, resources or prompts of one server."""
@@ -46,7 +46,7 @@ _ODD = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 class ServerTool(Struct, frozen=True):
-    """A tool in the words of its server, and the digest that grants for it are bound to."""
+    """A tool as its server describes it, with the digest that grants are bound to."""
 
     name: str
     description: str
@@ -55,11 +55,11 @@ class ServerTool(Struct, frozen=True):
     read_only: bool = False
     open_world: bool = False
     definition: str = ""
-    """The hash of all that the server says of it but its name, annotations included; for a lock."""
+    """The hash of the whole description except the name, with annotations; for lock files."""
     malformed: str = ""
-    """Why it is not a tool at all."""
+    """Why the description is invalid."""
     needs_task: bool = False
-    """Whether it only runs as a task that goes on behind the call."""
+    """True if the tool only runs as a task that continues after the call."""
 
     @classmethod
     def of(cls, tool: mcp_types.Tool, identity: str) -> ServerTool:
@@ -83,7 +83,7 @@ class ServerTool(Struct, frozen=True):
 
 
 class ServerOffer(Struct, frozen=True):
-    """The offer of a connected server, and since when it is known."""
+    """The tools of a server, its instructions, and when they were listed."""
 
     tools: tuple[ServerTool, ...] = ()
     instructions: str | None = None
@@ -92,7 +92,7 @@ class ServerOffer(Struct, frozen=True):
 
 
 class KeptOffer(Struct, frozen=True, dict=True):
-    """The offer of one server in a file; ``home`` is forge's own."""
+    """The last offer of a server, stored in a file below ``home``."""
 
     home: Path
     server: McpServer
@@ -100,7 +100,7 @@ class KeptOffer(Struct, frozen=True, dict=True):
 
     @cached_property
     def file(self) -> Path:
-        """Named after all that decides which tools a server has; where files are among it, after their folder, too."""
+        """The path, which depends on everything that decides which tools a server has."""
         server = self.server
         words = filter(None, (server.command, *server.args))
         return self._named(
@@ -120,23 +120,21 @@ class KeptOffer(Struct, frozen=True, dict=True):
         return self.home / "cache" / "mcp" / f"{digest_of(json.dumps(deciding).encode())[:32]}.json"
 
     def find(self) -> ServerOffer | None:
-        """None where the server was never connected to."""
-        for file in (
-            self.file,
-            self._named(str(self.workspace)),
-        ):  # a file that it names may have been moved away
+        """Return the stored offer; None if the server was never connected."""
+        # The second name is used if a file of the command line has been moved away.
+        for file in (self.file, self._named(str(self.workspace))):
             with suppress(OSError, ValueError):
                 return msgspec.json.decode(file.read_bytes(), type=ServerOffer)
         return None
 
     def put(self, offer: ServerOffer) -> None:
-        """Keep it; a home that cannot be written keeps nothing."""
-        with suppress(OSError, ValueError):  # also where a description cannot be written as text
+        """Store an offer; do nothing if the home is not writable."""
+        with suppress(OSError, ValueError):  # ValueError for text that UTF-8 cannot encode
             replace_file(self.file, msgspec.json.encode(offer), mode=0o600, durable=False)
 
 
 class ToolChange(Struct, frozen=True):
-    """A tool is not what was approved."""
+    """A tool whose description changed since it was approved."""
 
     tool: str
     approved: Mapping[str, Any]
@@ -144,9 +142,9 @@ class ToolChange(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """Asks, even if the worker allows it."""
+        """A verdict that asks, even if the worker pre-approves the tool."""
         parts = [part for part in self.now if self.approved.get(part) != self.now[part]]
-        reason = f"its {' and '.join(parts)} changed since it was approved, so it asks again"
+        reason = f"its {' and '.join(parts)} changed since it was approved"
         difference = difflib.unified_diff(
             _text(self.approved).splitlines(), _text(self.now).splitlines(), n=0
         )
@@ -161,7 +159,7 @@ class ToolChange(Struct, frozen=True):
 
 
 class Pins:
-    """The pins of the tools of one server, as one worker names it."""
+    """The approved descriptions of the tools of one server in one worker."""
 
     def __init__(self, env: ToolsetEnv, name: str, server: McpServer) -> None:
         self._store = TrustStore(env.home)
@@ -170,19 +168,20 @@ class Pins:
         self._known = self._store.pins(self._key)
 
     def drift(self, tool: ServerTool) -> ToolChange | None:
-        """The change of a tool that was approved; None where there is none, or it never was."""
-        known, now = self._known.get(tool.name), self._describe(tool)
-        return None if known is None or known == now else ToolChange(tool.name, known, now)
+        """Return the change of a tool since its approval; None if there is none."""
+        known = self._known.get(tool.name)
+        now = self._describe(tool)
+        if known is None or known == now:
+            return None
+        return ToolChange(tool.name, known, now)
 
     def keep(self, tool: ServerTool) -> bool:
-        """The tool as it is now was approved; returns whether that is news."""
+        """Store the current description as approved; return True if it is new."""
         now = self._describe(tool)
         if self._known.get(tool.name) == now:
             return False
         self._known[tool.name] = now
-        with suppress(
-            OSError, ForgeError
-        ):  # a home that cannot be written: then the next session asks
+        with suppress(OSError, ForgeError):  # without a writable home, the next session asks again
             self._store.pin(self._key, tool.name, now)
         return True
 
@@ -199,11 +198,14 @@ def _text(pin: Mapping[str, Any]) -> str:
 
 
 class Quarantined(Exception):
-    """A tool that is not offered; the sentence says why."""
+    """Raised for a tool that is not offered; the message is the reason."""
 
 
 def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """``SERVER__TOOL`` for each tool: clean, at most 64 characters, and no two alike; a clean one keeps its own."""
+    """Return unique tool names ``SERVER__TOOL`` of at most 64 valid characters.
+
+    Tools with valid names are named first, so that they keep their names.
+    """
     found: dict[str, str] = {}
     taken: set[str] = set()
     for tool in sorted(tools, key=lambda tool: _ODD.search(tool) is not None):
@@ -218,10 +220,10 @@ def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 @dataclass(kw_only=True)
 class ServedTool(Tool):
-    """A tool of a server."""
+    """A tool of an MCP server."""
 
     definition: str
-    """For a lock: the hash of all that the server says of it, annotations included."""
+    """The hash of the server's description with annotations, for lock files."""
 
 
 def offered_tool(
@@ -234,18 +236,18 @@ def offered_tool(
     notice: Callable[[str], None],
     believe_hints: bool = False,
 ) -> Tool:
-    """A tool of a server; ``Quarantined`` where what it says of itself could not be judged."""
+    """Make a Tool for a server's tool; raise Quarantined if it cannot be offered safely."""
     if tool.malformed:
-        raise Quarantined(f"it is not valid: {visible(cut(tool.malformed, 300, 'end'))}")
+        raise Quarantined(f"invalid description: {visible(cut(tool.malformed, 300, 'end'))}")
     if tool.needs_task:
         raise Quarantined(
-            "it only runs as a task (taskSupport: required), which forge does not take part in"
+            "it only runs as a task (taskSupport: required), which forge does not support"
         )
     description = (tool.description or tool.name).strip()
     if visible(description, keep="\n\t") != description:
-        raise Quarantined("its description has invisible or control characters")
+        raise Quarantined("its description contains invisible or control characters")
     if len(description) > DESCRIPTION_MAX:
-        notice(f"the description of {name} has {len(description)} characters, and is cut")
+        notice(f"the description of {name} was cut: it has {len(description)} characters")
         description = cut(description, DESCRIPTION_MAX)
     made = ServedTool(
         name=name,
@@ -263,30 +265,30 @@ def offered_tool(
     try:
         made.schema.probe()
     except (SchemaError, RecursionError) as error:
-        raise Quarantined(f"its schema is unsound: {error}") from None
+        raise Quarantined(f"its schema is invalid: {error}") from None
     if problem := unbounded_problem(tool.input_schema):
-        raise Quarantined(f"its schema is unsound: {visible(cut(problem, 300, 'end'))}")
+        raise Quarantined(f"its schema is invalid: {visible(cut(problem, 300, 'end'))}")
     return made
 
 
 def _hinted_effects(tool: ServerTool) -> frozenset[Effect] | None:
-    """The server's word on a tool that changes nothing; None is unknown."""
+    """Return the effects that the server claims for a read-only tool; None if unknown."""
     if not tool.read_only:
         return None
     return frozenset({Effect.READ, Effect.NETWORK} if tool.open_world else {Effect.READ})
 
 
 class TooMuchOffered(Exception):
-    """A list of a server is longer than any that is of use; the sentence says so."""
+    """Raised for a list that is too long to be useful."""
 
 
 async def all_pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list[Any]:
-    """All of a list that comes in pages; TooMuchOffered where it is longer than a person could look through."""
+    """Return all pages of a list; raise TooMuchOffered beyond LISTED_MAX."""
     page = await ask(None)
     found = list(getattr(page, part))
     while page.next_cursor is not None and len(found) <= LISTED_MAX:
         page = await ask(page.next_cursor)
         found += getattr(page, part)
     if len(found) > LISTED_MAX:
-        raise TooMuchOffered(f"it offers more than {LISTED_MAX:,} {part}, and no more are taken")
+        raise TooMuchOffered(f"it offers more than {LISTED_MAX:,} {part}, the limit of forge")
     return found

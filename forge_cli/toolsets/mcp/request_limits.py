@@ -1,4 +1,4 @@
-"""The time limits of requests to a server, which stand still while the server itself waits for an answer."""
+"""Time limits of requests, paused while the server waits for an answer from us."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import anyio
 
 
 class Callback(Protocol):
-    """Answers a request of a server, as the SDK calls it."""
+    """A function that answers a request of a server."""
 
     async def __call__(self, context: Any, params: Any) -> Any: ...
 
 
 class RequestLimits:
-    """The limits of the requests that wait for an answer."""
+    """The time limits of all pending requests."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._limits: set[anyio.CancelScope] = set()
         self._left: dict[anyio.CancelScope, float] = {}
-        """Seconds that each has left, while a request of the server's own is answered."""
+        """The remaining seconds of each request while the limits are paused."""
         self._answering = 0
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Limit the time of a request; a TimeoutError where it is over."""
+        """Limit the time of a request; raise TimeoutError when it is over."""
         with anyio.fail_after(self._seconds) as limit:
             self._limits.add(limit)
             try:
@@ -37,7 +37,7 @@ class RequestLimits:
                 self._limits.discard(limit)
 
     def stopped(self, answer: Callback | None) -> Callback | None:
-        """The same answer to a server: while it waits for a person or the model, the time of its calls stands still."""
+        """Wrap an answer to a server so that the limits are paused while it is made."""
         if answer is None:
             return None
 

@@ -1,4 +1,4 @@
-"""The resources of MCP servers as two tools, and the rules for reading one by its URI."""
+"""The resources of MCP servers: two tools, and the rules about reading by URI."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ LIST, READ = "list_mcp_resources", "read_mcp_resource"
 EFFECTS = frozenset({Effect.READ, Effect.NETWORK})
 Rules = dict[ServerName, dict[str, Approval]]
 _PLAIN = re.compile(r"[a-z][a-z0-9+.-]*:[!#-\[\]-~]*", re.ASCII)
-"""A URI without blanks, backslashes and the like."""
+"""A URI without spaces, backslashes and the like."""
 _ENCODED = re.compile(
     r"%(?![0-9a-f]{2})|%(?:[01][0-9a-f]|25|2e|2f|5c|7f)", re.ASCII | re.IGNORECASE
 )
-"""Hides a part of a path, or may be decoded twice."""
+"""An escape that hides a separator, or that could be decoded twice."""
 _DECODINGS_MAX = 5
-UNSAID = "no rule is about this resource, and the worker says nothing of the tool, so it asks"
+UNSAID = "no rule covers this resource, and the worker has no setting for the tool"
 
 
 class ResourceRules(Struct, frozen=True):
-    """The word of the worker on reading resources: by server, then by pattern of a URI, the approval."""
+    """The worker's rules about resources: approvals by server and URI pattern."""
 
     rules: Mapping[str, Mapping[str, Approval]]
     where: Callable[[str, str], Mark | None]
-    """The place of a rule in the worker file."""
+    """Returns the place of a rule in the worker file."""
     is_silent: bool = True
-    """Whether the worker says nothing of the tool that reads them."""
+    """True if the worker has no setting for the tool that reads resources."""
 
     def judge(self, args: Args) -> Verdict | None:
-        """The strictest rule that fits; None where there is none, so that the worker's word on the tool counts."""
+        """Return the strictest matching rule; None if the worker's setting for the tool counts."""
         server, uri = args["server"], args["uri"]
         rules = self.rules.get(server, {})
         fitting = [pattern for pattern, approval in rules.items() if _fits(pattern, approval, uri)]
         if fitting:
             said = Approval.strictest(*(rules[pattern] for pattern in fitting))
             pattern = next(pattern for pattern in fitting if rules[pattern] is said)
-            reason = f"{visible(uri)} of the MCP server {server} fits '{visible(pattern)}'"
+            reason = f"{visible(uri)} of the MCP server {server} matches '{visible(pattern)}'"
             rule = f"toolsets.mcp.resources.{server}.{pattern}"
             return Verdict(said, reason, rule, self.where(server, pattern), by="rule")
         if rules and not is_plain(uri):
-            reason = "its URI can be read in more than one way, so it is held against no rule"
+            reason = "its URI is ambiguous, so no rule that pre-approves can match it"
             return Verdict(Approval.ASK, reason, f"toolsets.mcp.resources.{server}", by="rule")
         if self.is_silent and is_plain(uri):
             return Verdict(Approval.ASK, UNSAID, by="rule", grants=[_offered_rules(server, uri)])
@@ -69,7 +69,7 @@ class ResourceRules(Struct, frozen=True):
 
 
 def _offered_rules(server: str, uri: str) -> list[GrantRule]:
-    """Rules that would allow to read a resource: this one, those in its folder, all of every server."""
+    """Return rules that would allow a resource: itself, its folders, or all resources."""
     found = []
     if "*" not in uri:
         found.append(
@@ -86,7 +86,7 @@ def _offered_rules(server: str, uri: str) -> list[GrantRule]:
 
 
 def _folders(uri: str) -> list[str]:
-    """The folders that a resource lies in, the nearest first: ``note://public/``."""
+    """Return the folders of a resource, innermost first, such as ``note://public/``."""
     scheme, separator, rest = uri.partition("://")
     path = re.split("[?#]", rest, maxsplit=1)[0]
     if not separator or "*" in path:
@@ -97,7 +97,11 @@ def _folders(uri: str) -> list[str]:
 
 
 def _fits(pattern: str, approval: Approval, uri: str) -> bool:
-    """Whether a rule is about a URI: one that allows only as it is written, one that does not however it is written."""
+    """Return True if a rule matches a URI.
+
+    A rule that pre-approves matches only the literal URI. Any other rule matches every spelling
+    that a server could treat as the same URI.
+    """
     if approval is Approval.PRE_APPROVED:
         return is_plain(uri) and _matches(pattern, uri)
     spellings = {uri, _settled(uri)}
@@ -110,7 +114,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def is_plain(uri: str) -> bool:
-    """Whether every server reads a URI in the same way: no steps up, nothing hidden by escapes."""
+    """Return True if a URI has one meaning only: no ``..``, and nothing hidden by escapes."""
     if _PLAIN.fullmatch(uri) is None or _ENCODED.search(uri):
         return False
     _, _, path = uri.partition("://")
@@ -118,7 +122,7 @@ def is_plain(uri: str) -> bool:
 
 
 def _settled(uri: str) -> str:
-    """A URI as a server may read it that decodes everything and follows every step."""
+    """Return a URI with all escapes decoded and all ``..`` resolved, as some servers read it."""
     for _ in range(_DECODINGS_MAX):
         uri = unquote(uri)
     scheme, separator, rest = uri.replace("\\", "/").partition(":")
@@ -129,7 +133,7 @@ def _settled(uri: str) -> str:
 
 
 def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> list[Tool]:
-    """None where no server has resources."""
+    """Return the tools for resources; none if no server has resources."""
     those = {each.name: each for each in connections if each.offer.resources}
     if not those:
         return []
@@ -150,7 +154,7 @@ def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> l
     return [
         Tool(
             name=LIST,
-            description="List the resources of MCP servers: what each is, and the URI to read it by.",
+            description="List the resources of MCP servers with their descriptions and URIs.",
             input_schema={
                 "type": "object",
                 "properties": {"server": server},
@@ -179,7 +183,7 @@ def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> l
 
 def _find(servers: dict[str, Connection], name: str) -> Connection:
     if name not in servers:
-        known = did_you_mean(name, servers, f"those with resources are: {', '.join(servers)}")
+        known = did_you_mean(name, servers, f"servers with resources: {', '.join(servers)}")
         raise ToolError(f"there is no MCP server '{name}' with resources; {known}")
     return servers[name]
 

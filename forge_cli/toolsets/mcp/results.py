@@ -1,4 +1,4 @@
-"""Results of MCP servers as forge's own, and requests of theirs to the model or the person."""
+"""Results of MCP servers as forge's own, and answers to requests of servers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from forge_cli.schema.json.bounded import unbounded_problem
 if TYPE_CHECKING:
     import mcp_types
 
-ASKED = 500
-"""Characters of what a server says to a person."""
+MAX_QUESTION = 500
+"""Characters of a server's question to a person."""
 _STOPS: dict[StopReason, str] = {"max_tokens": "maxTokens"}
 
 
 class ServerRequests:
-    """Answers the requests of one server; what is refused is an error that says why."""
+    """Answers requests of one server; a refusal is an error with its reason."""
 
     def __init__(self, server: str, session: SessionRequests) -> None:
         self._asker = f"the MCP server {server}"
@@ -61,18 +61,16 @@ class ServerRequests:
             return ElicitResult(action="decline")
         if problem := unbounded_problem(dict(params.requested_schema)):
             return ErrorData(code=INVALID_PARAMS, message=problem)
-        message = cut(" ".join(params.message.split()), ASKED, "end")
+        message = cut(" ".join(params.message.split()), MAX_QUESTION, "end")
         try:
             given = await self._session.ask_person(
                 self._asker, message, dict(params.requested_schema)
             )
         except ToolError as error:
             return ErrorData(code=INVALID_PARAMS, message=str(error))
-        return (
-            ElicitResult(action="decline")
-            if given is None
-            else ElicitResult(action="accept", content=given)
-        )
+        if given is None:
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content=given)
 
 
 def _text(content: Any) -> str:
@@ -81,10 +79,10 @@ def _text(content: Any) -> str:
 
 
 def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
-    """The value of a call; one that the server calls an error is a ToolError."""
+    """Return the value of a call; raise ToolError if the server reports an error."""
     if result.is_error:
         text = "\n".join(filter(None, map(block_text, result.content)))
-        raise ToolError(text or "the tool failed, and said nothing")
+        raise ToolError(text or "the tool failed without a message")
     parts = [_block_value(block) for block in result.content]
     if result.structured_content is None:
         return as_one(parts)
@@ -92,21 +90,19 @@ def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     more = joined(
         part for part, block in zip(parts, result.content, strict=True) if block.type != "text"
     )
-    return (
-        replace(value, model_text=f"{value.text()}\n{more.content}", files=more.files)
-        if more.content
-        else value
-    )
+    if not more.content:
+        return value
+    return replace(value, model_text=f"{value.text()}\n{more.content}", files=more.files)
 
 
 def as_one(parts: Sequence[ResultValue]) -> ResultValue:
-    """Several parts as one result."""
+    """Combine several parts into one result."""
     return parts[0] if len(parts) == 1 else joined(part for part in parts if part != Text(""))
 
 
 def _block_value(block: mcp_types.ContentBlock) -> ResultValue:
-    """A part of a result: a text, or a file where its data can be read."""
-    with suppress(ValueError):  # the server's data is not what it says
+    """Return a part of a result: text, or a file if its data is valid."""
+    with suppress(ValueError):  # invalid base64 becomes a description of the block
         match block.type:
             case "image":
                 return Image(b64decode(block.data, validate=True), block.mime_type)
@@ -120,27 +116,25 @@ def _block_value(block: mcp_types.ContentBlock) -> ResultValue:
 def resource_value(
     resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents,
 ) -> ResultValue:
-    """The text of a resource, or the file that it is."""
+    """Return the text of a resource, or its data as a file."""
     data = getattr(resource, "blob", None)
-    with suppress(ValueError):  # the server's data is not what it says
+    with suppress(ValueError):  # invalid base64 becomes a description of the resource
         if isinstance(data, str):
-            content, media_type = (
-                b64decode(data, validate=True),
-                resource.mime_type or "application/octet-stream",
-            )
+            content = b64decode(data, validate=True)
+            media_type = resource.mime_type or "application/octet-stream"
             kind = Image if media_type.startswith("image/") else Blob
             return kind(content, media_type, str(resource.uri))
     return Text(resource_text(resource))
 
 
 def prompt_text(messages: Iterable[mcp_types.PromptMessage]) -> str:
-    """The messages of a prompt as one of the person's; what is not theirs is marked."""
+    """Return the messages of a prompt as one text; mark the messages of other roles."""
     texts = [(each.role, block_text(each.content)) for each in messages]
     return "\n\n".join(text if role == "user" else f"{role}: {text}" for role, text in texts)
 
 
 def resource_text(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> str:
-    """The text of a resource; of binary data, what it is."""
+    """Return the text of a resource; for binary data, a description."""
     text = getattr(resource, "text", None)
     if isinstance(text, str):
         return text
@@ -148,12 +142,13 @@ def resource_text(resource: mcp_types.TextResourceContents | mcp_types.BlobResou
 
 
 def block_text(block: mcp_types.ContentBlock) -> str:
-    """The text of a part of a result or a message; of anything else, what it is."""
+    """Return the text of a content block; for other content, a description."""
     match block.type:
         case "text":
             return block.text
         case "image" | "audio":
-            return f"[{block.type}: {block.mime_type}, {file_size(len(block.data.rstrip('=')) * 3 // 4)}]"
+            size = file_size(len(block.data.rstrip("=")) * 3 // 4)
+            return f"[{block.type}: {block.mime_type}, {size}]"
         case "resource_link":
             return f"[resource: {block.uri}{f' ({block.name})' if block.name else ''}]"
         case "resource":

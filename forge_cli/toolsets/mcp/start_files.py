@@ -1,4 +1,4 @@
-"""The files that an MCP server is started from: those that were there first, or that a person has agreed to since."""
+"""The files that an MCP server is started from, which may change only with consent."""
 
 from __future__ import annotations
 
@@ -15,25 +15,31 @@ from forge_cli.files.mcp import McpServer
 from forge_cli.files.started import hashes_of, started_code
 from forge_cli.schema.toolset import ToolsetEnv
 
-NAMED = 5
-"""Changed files that are named one by one."""
-SHOWN = 2000
-"""Characters of their names for a person."""
+MAX_NAMED = 5
+"""Changed files that are listed by name."""
+MAX_SHOWN = 2000
+"""Characters of their names in a question."""
 
 
 class StartFiles:
-    """Those of one server in one session: a command, or another program, may change them while it works."""
+    """The start files of one server in one session.
+
+    Commands and other programs may change them while the session runs.
+    """
 
     def __init__(self, name: str, server: McpServer, env: ToolsetEnv) -> None:
-        self._name, self._server, self._env = name, server, env
+        self._name = name
+        self._server = server
+        self._env = env
         self._zones = [zone.path for zone in env.sandbox.zones if zone.mode is ZoneMode.RW]
         self._known = self._look()
         self._refused: Mapping[Path, str] | None = None
         self.broken: LockError | None = None
-        """Why a worker that keeps to its lock cannot go on."""
+        """The error that ends a locked worker, whose files must not change."""
 
     def _look(self) -> dict[Path, str]:
-        command, folder = self._server.command, self._env.workspace
+        command = self._server.command
+        folder = self._env.workspace
         if command is None:
             return {}
         found = started_code([command, *self._server.args], folder, self._server.env, self._zones)
@@ -43,12 +49,12 @@ class StartFiles:
         return hashes_of(found)
 
     def check(self) -> None:
-        """Refuse to start it from other files than those that are known."""
+        """Raise ToolError if the files differ from the approved ones."""
         if changed := self._changed(self._look()):
             raise ToolError(self._sentence(changed))
 
     async def settle(self) -> None:
-        """Ask about files that are not as they were; a ToolError where the answer is no."""
+        """Ask about changed files; raise ToolError if the answer is no."""
         now = self._look()
         changed = self._changed(now)
         if not changed:
@@ -56,7 +62,7 @@ class StartFiles:
         sentence = self._sentence(changed)
         if self._env.check_code is not None:
             self.broken = LockError(
-                None, sentence, hint="review what changed, then: forge lock WORKER --update"
+                None, sentence, hint="review the changes, then run: forge lock WORKER --update"
             )
             raise ToolError(sentence)
         if now != self._refused and await self._env.session.agree(self._request(changed)):
@@ -66,11 +72,11 @@ class StartFiles:
         raise ToolError(sentence)
 
     def ask_again(self) -> None:
-        """Forget that the answer was no."""
+        """Ask again about changes that were refused."""
         self._refused = None
 
     def _changed(self, now: Mapping[Path, str]) -> list[str]:
-        """The files that are others, new or gone, as people spell them."""
+        """Return the changed, new and deleted files, relative to the working directory."""
         paths = sorted(path for path, _ in {*now.items()} ^ {*self._known.items()})
         folder = self._env.workspace
         spelled = (
@@ -79,14 +85,17 @@ class StartFiles:
         return list(dict.fromkeys(visible(str(path)) for path in spelled))
 
     def _sentence(self, changed: list[str]) -> str:
-        more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
-        return f"it is not started: {', '.join(changed[:NAMED])}{more} changed since it was started first"
+        names = ", ".join(changed[:MAX_NAMED])
+        if len(changed) > MAX_NAMED:
+            names += f" and {len(changed) - MAX_NAMED} more"
+        return f"not started: {names} changed since its first start"
 
     def _request(self, changed: list[str]) -> AgreeRequest:
+        files = cut(", ".join(changed), MAX_SHOWN)
         return AgreeRequest(
             kind="server",
             asker=f"the MCP server {self._name}",
-            question=f"start the MCP server {self._name} from changed files: {cut(', '.join(changed), SHOWN)}",
-            reason="they are not what they were when it was started first, and it runs with your rights",
+            question=f"start the MCP server {self._name} from changed files: {files}",
+            reason="they changed since its first start, and it runs with your rights",
             args={"server": self._name, "changed": list(changed)},
         )

@@ -1,4 +1,4 @@
-"""The toolset ``mcp``: the tools of every server that the worker names, behind the gate like any others."""
+"""The toolset ``mcp``: the tools of MCP servers, behind the gate like all others."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, promp
 from forge_cli.toolsets.mcp.start_files import StartFiles
 from forge_cli.toolsets.mcp.transports import (
     FORBIDDEN,
-    KEPT,
+    MAX_UNREAD,
     UNAUTHORIZED,
     ServerStreams,
     child_transport,
@@ -72,76 +72,77 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.auth import OAuthClientProvider
 
-LONGEST_OPENING = LOAD_LIMIT - 5
+MAX_OPENING = LOAD_LIMIT - 5
 TOO_SLOW = "it takes too long to start"
-PATIENCE = 20.0
-"""Seconds that a conversation waits for a server; it may still come later."""
-CHECKING = 12.0
-"""Seconds for checking the tools of all servers before a turn, those that are new; a toolset has 30 for everything."""
-ERROR_CHARACTERS = 2000
-"""Characters that are kept of what a server writes to standard error."""
+RECONNECT_TIMEOUT = 20.0
+"""Seconds that ``/mcp`` waits for a server, which may still connect later."""
+CHECK_TIMEOUT = 12.0
+"""Seconds for checking new tools of all servers before a turn, out of the 30 of a toolset."""
+MAX_STDERR = 2000
+"""Characters that are kept of a server's standard error."""
 
 
 Servers = dict[ServerName, McpServer | None]
 
 
 def _named(servers: Any) -> Any:
-    """A list of names is short for servers without a definition."""
+    """Convert a list of names to servers without a definition."""
     if not isinstance(servers, list):
         return servers
     if not all(isinstance(name, str) for name in servers) or len(set(servers)) < len(servers):
         raise ValueError(
-            "a list of servers has names, each once; one that is defined here is NAME: {command: ...}"
+            "a list of servers has distinct names; to define one here, write NAME: {command: ...}"
         )
     return dict.fromkeys(servers)
 
 
 class McpConfig(ToolsetConfig):
-    """``servers`` by name, or their names alone; one without a definition is defined in the user's own settings."""
+    """Settings of the toolset ``mcp``."""
 
     servers: Annotated[
         Servers, BeforeValidator(_named, json_schema_input_type=Servers | list[ServerName])
     ]
-    """By name, or a list of names; one without a definition is defined in your config.yaml or in .mcp.json."""
+    """Servers by name, or a list of names that your config.yaml or .mcp.json defines."""
     sampling: bool = False
-    """Whether servers that say nothing of it may have the worker's model answer."""
+    """Whether servers may use the worker's model, unless their definition decides."""
     elicitation: bool = False
-    """Whether they may ask the person for input."""
+    """Whether servers may ask the person for input, unless their definition decides."""
     resources: Rules = Field(default={})
-    """Rules for reading resources: by server, then by URI, with ``*`` for anything; the strictest that fits counts."""
+    """Rules for reading resources by server and URI, with ``*`` for anything; the strictest match
+    counts."""
     from_client: bool = False
-    """Whether an editor may bring servers of its own; see ``forge serve acp``."""
+    """Whether an editor may add servers of its own; see ``forge serve acp``."""
 
     @model_validator(mode="after")
     def _rules_of_servers(self) -> Self:
         for name in self.resources:
             if name not in self.servers and not self.from_client:
-                known = did_you_mean(name, self.servers, f"there are: {', '.join(self.servers)}")
+                known = did_you_mean(name, self.servers, f"servers: {', '.join(self.servers)}")
                 raise PydanticCustomError("resources", f"there is no server '{name}' here; {known}")
         return self
 
     @classmethod
     def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
-        """With those of an editor, none need be named."""
+        """Allow an empty list of servers if an editor may add some."""
         found = super()._canonical(data)
         return {"servers": {}, **found} if found.get("from_client") is True else found
 
 
 class ServerMissing(ForgeError):
-    """A worker cannot start without one of its servers."""
+    """Raised if a worker cannot start without one of its servers."""
 
     exit_code = ExitCode.PROVIDER
 
 
 class McpToolset(Toolset):
-    """The tools of MCP servers, each as ``SERVER__TOOL``."""
+    """The tools of MCP servers, each named ``SERVER__TOOL``."""
 
     name = "mcp"
     Config = McpConfig
     dynamic = True
 
     tolerant = False
-    """True where a server that is required need not be there, because that is what is to be found out."""
+    """True if required servers may be missing, because a command checks just that."""
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
@@ -158,7 +159,7 @@ class McpToolset(Toolset):
         return [server_entry(name, server, places.workspace) for name, server in servers.items()]
 
     async def parts(self) -> Iterable[LockEntry]:
-        """The offer of each connected server."""
+        """Return the lock entries of each connected server."""
         entries: list[LockEntry] = []
         for each in self.connections:
             if each.connected:
@@ -176,22 +177,21 @@ class McpToolset(Toolset):
         self._offered: dict[str, tuple[ServerTool, Tool]] = {}
         self._left_out: dict[str, tuple[Source, str]] = {}
         self._costly: dict[str, ServerOffer] = {}
-        """The tools of servers that took too long to check."""
+        """The offers that took too long to check, by server."""
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
         for connection in self.connections:
             if is_inspecting():
                 target = self._target(connection.name)
                 unseen = (
-                    f"it was never started, so its tools are not known; see forge mcp test {target}"
+                    f"its tools are unknown, as it was never started; run: forge mcp test {target}"
                 )
                 connection.remember(self._kept(connection.server).find(), unseen)
             else:
                 self._tasks.start_soon(connection.own)
         try:
-            with anyio.move_on_after(
-                LONGEST_OPENING
-            ):  # the tools of one that takes longer are there in a later turn
+            # The tools of a slower server are offered in a later turn.
+            with anyio.move_on_after(MAX_OPENING):
                 for connection in self.connections:
                     await connection.settled()
             self._check_required()
@@ -209,31 +209,32 @@ class McpToolset(Toolset):
         for connection in self.connections:
             connection.close()
         try:
-            for connection in (
-                self.connections
-            ):  # a group of anyio that is cancelled while it waits forgets that it was
+            # Wait here, because a task group loses a cancellation that arrives while it waits.
+            for connection in self.connections:
                 await connection.ended.wait()
         finally:
             await self._tasks.__aexit__(None, None, None)
         await super().__aexit__(kind, error, trace)
 
     def _check_required(self) -> None:
-        """A worker does not start without a server that is required, nor headless without a login."""
+        """Raise ServerMissing for a required server, or for a missing login without a person."""
         for each in self.connections:
             if each.connected or self.tolerant or is_inspecting():
                 continue
             where = self.config.where("servers", each.name)
             if each.needs_login and (each.server.required or not self.env.session.attended):
                 wish, remedy = self._login(each)
-                raise ServerMissing(f"the MCP server {each.name} {wish}", where=where, hint=remedy)
+                raise ServerMissing(f"MCP server {each.name} {wish}", where=where, hint=remedy)
             if each.server.required:
-                problem = f"the MCP server {each.name} is required, and is not there: {visible(each.failure or TOO_SLOW)}"
+                why = visible(each.failure or TOO_SLOW)
                 raise ServerMissing(
-                    problem, where=where, hint=f"see forge mcp test {self._target(each.name)}"
+                    f"required MCP server {each.name} is not connected: {why}",
+                    where=where,
+                    hint=f"run: forge mcp test {self._target(each.name)}",
                 )
 
     def _auth(self, url: str, oauth: McpOauth) -> OAuthClientProvider | None:
-        """The authorisation of requests to a server where a person has logged in, or the client acts for itself."""
+        """Return the authorization for a URL; None if a person has to log in first."""
         store = McpTokens(self.env.home)
         entry = store.find(url)
         if not entry and oauth.grant != "client_credentials":
@@ -245,30 +246,31 @@ class McpToolset(Toolset):
             connection.forbidden = self._wish_for_rights(connection, scope)
         connection.last_words = f"HTTP {status} {reason}" if status > UNAUTHORIZED else ""
         if status == UNAUTHORIZED:
-            connection.needs_login, connection.failure = (
-                True,
-                f"it {': '.join(self._login(connection))}",
-            )
+            connection.needs_login = True
+            connection.failure = f"it {': '.join(self._login(connection))}"
 
     def _wish_for_rights(self, connection: Connection, scope: str) -> str:
-        """The wish of a server for more rights, and what a person can do; the next login asks for them."""
+        """Return what rights a server wants, and the remedy; the next login asks for them."""
         wish = f"wants more rights: the scope {visible(scope)}" if scope else "wants more rights"
-        store, url = McpTokens(self.env.home), str(connection.server.url)
+        store = McpTokens(self.env.home)
+        url = str(connection.server.url)
         entry = store.find(url)
         if asked_for(entry, scope):
-            return f"{wish}, which the last login asked for and did not get; those who run the server can say why"
+            return f"{wish}, which the last login did not grant; ask the operator of the server"
         if entry:
             store.put(url, {**entry, "wanted": scope})
         return f"{wish}; {self._login(connection)[1]}"
 
     def _login(self, connection: Connection) -> tuple[str, str]:
-        """The wish of a server that answers with 401, and how to meet it."""
+        """Return what a server wants that answered with 401, and the remedy."""
         if "authorization" in map(str.lower, connection.server.headers):
-            return "does not take the Authorization in its headers", "put another one there"
-        name, target = connection.name, self._target(connection.name)
-        return "wants you to log in", f"forge mcp login {name}" + (
-            "" if target == name else f" --worker {target}"
-        )
+            return "rejects the Authorization in its headers", "replace it in the definition"
+        name = connection.name
+        target = self._target(name)
+        remedy = f"forge mcp login {name}"
+        if target != name:
+            remedy += f" --worker {target}"
+        return "wants you to log in", remedy
 
     async def tools(self) -> Sequence[Tool]:
         self._left_out.clear()
@@ -277,8 +279,8 @@ class McpToolset(Toolset):
         for connection in self._in_use:
             await connection.refresh()
             if connection.failure and not connection.offer.when:
-                state = "" if is_inspecting() else " is not there"
-                problem = f"the MCP server {connection.name}{state}: {visible(connection.failure)}"
+                state = "" if is_inspecting() else " is not connected"
+                problem = f"MCP server {connection.name}{state}: {visible(connection.failure)}"
                 self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
                 self._left_out[connection.name] = (
                     Source("mcp", connection.name),
@@ -291,9 +293,9 @@ class McpToolset(Toolset):
         return found + resource_tools(self._in_use, self._resource_rules())
 
     async def _tools_by_server(self) -> dict[str, list[Tool]]:
-        """The tools of each server; those with few are checked first, so that they never wait for one with many."""
+        """Return the tools by server; servers with few tools are checked first."""
         found: dict[str, list[Tool]] = {}
-        until = anyio.current_time() + CHECKING
+        until = anyio.current_time() + CHECK_TIMEOUT
         for connection in sorted(self._in_use, key=lambda each: len(each.offer.tools)):
             found[connection.name] = await self._tools_of(connection, until)
         return found
@@ -310,29 +312,29 @@ class McpToolset(Toolset):
         return [each for each in self.connections if not each.off]
 
     async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
-        """``/mcp`` in a conversation: the servers as they are now, turned off and on, and connected again."""
+        """Handle ``/mcp``: list the servers, turn one off or on, or reconnect it."""
         if not args:
             return [each.describe() for each in self.connections]
         if len(args) != 2 or args[0] not in ("off", "on", "reconnect"):
             raise ToolError(
-                f"/mcp does not take '{visible(' '.join(args))}': it is /mcp [off|on|reconnect NAME]"
+                f"invalid arguments '{visible(' '.join(args))}'; use /mcp [off|on|reconnect NAME]"
             )
         action, name = args
         known = {each.name: each for each in self.connections}
         if (server := known.get(name)) is None:
-            hint = did_you_mean(name, known, f"there are: {', '.join(known)}")
+            hint = did_you_mean(name, known, f"servers: {', '.join(known)}")
             raise ToolError(f"there is no MCP server '{visible(name)}'; {hint}")
         if action == "off":
             server.turn_off()
         elif action == "reconnect" or not server.connected:
             if name in self._files:
                 self._files[name].ask_again()
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(RECONNECT_TIMEOUT):
                 await server.reconnect()
         return [server.describe()]
 
     def left_out(self) -> Mapping[str, tuple[Source, str]]:
-        """Servers that are not there, and tools that are not offered, each with the reason."""
+        """Return the missing servers and rejected tools, with reasons."""
         return self._left_out
 
     async def prompts(self) -> Sequence[PromptSpec]:
@@ -363,9 +365,8 @@ class McpToolset(Toolset):
     async def _tools_of(self, connection: Connection, until: float) -> list[Tool]:
         found: list[Tool] = []
         began = anyio.current_time()
-        tools = {
-            tool.name: tool for tool in reversed(connection.offer.tools)
-        }  # of two with one name the first counts
+        # Reversed, so that the first of two tools with one name is kept.
+        tools = {tool.name: tool for tool in reversed(connection.offer.tools)}
         names = names_for(connection.name, reversed(tools))
         for tool in reversed(tools.values()):
             await anyio.lowlevel.checkpoint()
@@ -383,7 +384,7 @@ class McpToolset(Toolset):
                 offered = self._offer(name, tool, connection)
             except Quarantined as error:
                 self._warn(
-                    f"the tool {visible(tool.name)} of the MCP server {connection.name} is left out: {error}"
+                    f"MCP server {connection.name}: tool {visible(tool.name)} rejected: {error}"
                 )
                 self._left_out[name] = Source("mcp", connection.name), str(error)
                 continue
@@ -392,17 +393,16 @@ class McpToolset(Toolset):
         return found
 
     def _give_up(self, connection: Connection, seconds: float) -> list[Tool]:
-        """Offer none of the tools of a server; if it is the one that took long, for as long as they are the same."""
-        name, problem = (
-            connection.name,
-            "checking those of other servers takes too long, so its tools come later",
-        )
-        if self._costly.get(name) is connection.offer or seconds > CHECKING / 2:
+        """Offer no tools of a server; if it was the slow one, until its tools change."""
+        name = connection.name
+        if self._costly.get(name) is connection.offer or seconds > CHECK_TIMEOUT / 2:
             self._costly[name] = connection.offer
             many = counted(len(connection.offer.tools), "tool")
-            problem = f"checking its {many} takes too long, so none is offered"
+            problem = f"none of its tools is offered: checking its {many} takes too long"
+        else:
+            problem = "its tools come later: checking those of other servers takes long"
         self._warn(
-            StatusNotice(f"the MCP server {name}: {problem}", "server", urgent=not is_inspecting())
+            StatusNotice(f"MCP server {name}: {problem}", "server", urgent=not is_inspecting())
         )
         self._left_out[name] = Source("mcp", name), problem
         return []
@@ -450,7 +450,7 @@ class McpToolset(Toolset):
             return child_transport(partial(self._start, name, server, env), heard)
 
         def log(text: str) -> None:
-            self.env.notify("debug", f"the MCP server {name} logs {text}")
+            self.env.notify("debug", f"MCP server {name} logs {text}")
 
         requests = ServerRequests(name, self.env.session)
         connection = Connection(
@@ -471,37 +471,35 @@ class McpToolset(Toolset):
         return KeptOffer(self.env.home, server, self.env.workspace)
 
     def _target(self, name: str) -> str:
-        """A server as ``forge mcp test`` finds it: by its name, or with the worker that defines it."""
+        """Return the argument of ``forge mcp test`` for a server: its name, or the worker file."""
         where = self.config.where("servers", name)
-        return (
-            name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
-        )
+        if self.config.servers[name] is None or where is None:
+            return name
+        return shlex.quote(where.file)
 
     def _start(self, name: str, server: McpServer, env: dict[str, str]) -> Child:
         self._files[name].check()
-        processes, command = (
-            cast(WorkerProcesses, self.env.processes),
-            os.path.expanduser(str(server.command)),
-        )
+        processes = cast(WorkerProcesses, self.env.processes)
+        command = os.path.expanduser(str(server.command))
         return processes.serve(
-            [command, *server.args], env=env, confined=server.confined, kept=KEPT
+            [command, *server.args], env=env, confined=server.confined, kept=MAX_UNREAD
         )
 
     def _garbage(self, name: str) -> Callable[[str], None]:
         def warn(line: str) -> None:
             shown = visible(cut(line, 60, "end"))
             self._warn(
-                f"the MCP server {name} writes what is not a message: {shown}", f"garbage {name}"
+                f"MCP server {name} printed a line that is no message: {shown}", f"garbage {name}"
             )
 
         return warn
 
     def _hear_errors(self, connection: Connection, text: str) -> None:
-        connection.last_words = (connection.last_words + text)[-ERROR_CHARACTERS:]
+        connection.last_words = (connection.last_words + text)[-MAX_STDERR:]
         for line in filter(str.strip, text.splitlines()):
             self.env.notify(
                 "debug",
-                f"the MCP server {connection.name} writes: {visible(cut(line, 300, 'end'))}",
+                f"MCP server {connection.name} prints: {visible(cut(line, 300, 'end'))}",
             )
 
     def _warn(self, sentence: str, key: str | None = None) -> None:
@@ -511,8 +509,9 @@ class McpToolset(Toolset):
 
 
 def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpServer]:
-    """Each server with its definition: here, in the user's own settings, or in the working directory."""
-    settings, policy = load_settings(home).mcp, organisation_policy()
+    """Return the definition of each server: of the worker, the user or the working directory."""
+    settings = load_settings(home).mcp
+    policy = organisation_policy()
     own = settings.servers
     found: dict[str, McpServer] = {}
     for name, server in config.servers.items():
@@ -521,20 +520,19 @@ def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpSe
             hint = did_you_mean(
                 name,
                 own,
-                f"define it here, or with: forge mcp add {name} -- COMMAND (or --url URL)",
+                f"define it here, or run: forge mcp add {name} -- COMMAND (or --url URL)",
             )
-            problem = f"toolsets.mcp.servers.{name}: there is no definition of it"
+            problem = f"toolsets.mcp.servers.{name}: no definition found"
             raise WorkerError(config.where("servers", name), problem, hint=hint)
-        for objection in (
-            policy.about_server(name, defined, config.where("servers", name)) if policy else ()
-        ):
-            raise objection
+        if policy:
+            for objection in policy.about_server(name, defined, config.where("servers", name)):
+                raise objection
         found[name] = settings.within(defined)
     return found
 
 
 def _describe_prompt(name: str, prompt: mcp_types.Prompt) -> PromptSpec:
-    """For people: what cannot be seen in it is made visible."""
+    """Describe a prompt for people, with invisible characters escaped."""
     arguments = [
         PromptArgument(each.name, visible(each.description or ""), bool(each.required))
         for each in prompt.arguments or ()
@@ -548,4 +546,5 @@ def _said(own: bool | None, general: bool) -> bool:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [McpToolset]

@@ -1,4 +1,4 @@
-"""Messages of the Model Context Protocol: over the standard streams of a child process, one a line, and over HTTP."""
+"""Transports of the Model Context Protocol: the standard streams of a child process, and HTTP."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 MALFORMED = "forge/malformed"
-"""The problem of a tool, among its ``_meta``."""
+"""The key in ``_meta`` for the problem of an invalid tool."""
 _ON_SENT: ContextVar[Callable[[], None] | None] = ContextVar("on_sent", default=None)
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
-KEPT = 2 * LINE_MAX + 65536
-"""Bytes of output that wait to be read."""
+MAX_UNREAD = 2 * LINE_MAX + 65536
+"""Bytes of unread output."""
 
 
 @asynccontextmanager
@@ -40,10 +40,10 @@ async def http_transport(
     auth: httpx2.Auth | None = None,
     answered: Callable[[int, str, str], None] = lambda status, reason, challenge: None,
 ) -> AsyncIterator[TransportStreams]:
-    """The streams of messages from and to a server; redirects to another origin are not followed.
+    """Yield the message streams of an HTTP server; redirects to another origin are not followed.
 
-    ``answered`` is called with the status of every answer to a message, and its reason, and what it wants
-    to see first (``WWW-Authenticate``).
+    ``answered`` is called for every answer to a message with its status, its reason and its ``WWW-
+    Authenticate`` header.
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -77,7 +77,7 @@ async def http_transport(
 
 
 def silence_sdk() -> None:
-    """Errors are told where they are handled; the log of the SDK would repeat it on standard error."""
+    """Silence the SDK's log, because errors are reported where they are handled."""
     logger = logging.getLogger("mcp")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -85,7 +85,7 @@ def silence_sdk() -> None:
 
 @contextmanager
 def noticing() -> Iterator[anyio.Event]:
-    """The event is set when a request that is made within is on its way."""
+    """Yield an event that is set when a request made in this block is sent."""
     sent = anyio.Event()
     token = _ON_SENT.set(sent.set)
     try:
@@ -95,25 +95,25 @@ def noticing() -> Iterator[anyio.Event]:
 
 
 def when_sent() -> Callable[[], None]:
-    """To be called by the transport, once the message that this very task hands over has been written."""
+    """Return the function that the transport calls once the current task's message is written."""
     return _ON_SENT.get() or (lambda: None)
 
 
 class ServerStreams(Struct, frozen=True):
-    """Take the output of a server that is not a message."""
+    """Callbacks for the output of a server that is not a message."""
 
     garbage: Callable[[str], None]
-    """Gets each line that is not one."""
+    """Called with each line that is not a message."""
     stderr: Callable[[str], None]
     ended: Callable[[str], None]
-    """Called once when nothing more will come, with the reason."""
+    """Called once with the reason when no more output will come."""
 
 
 @asynccontextmanager
 async def child_transport(
     start: Callable[[], Child], told: ServerStreams
 ) -> AsyncIterator[TransportStreams]:
-    """Start a server, and the streams of messages from and to it; leaving stops it with everything it started."""
+    """Start a server and yield its message streams; on exit, stop it and all its processes."""
     from mcp.shared.message import SessionMessage
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
@@ -137,7 +137,7 @@ async def child_transport(
                         problem = ErrorData(code=PARSE_ERROR, message="not a JSON-RPC response")
                         message = JSONRPCError(jsonrpc="2.0", id=request, error=problem)
                     await arriving.send(SessionMessage(message))
-                told.ended("it has ended" if child.exited.is_set() else "it closed its output")
+                told.ended("it ended" if child.exited.is_set() else "it closed its output")
             except _TooLong as error:
                 told.ended(str(error))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -170,7 +170,7 @@ async def child_transport(
         try:
             yield incoming, outgoing
         finally:
-            tasks.cancel_scope.cancel()  # an end that comes now is not the server's own
+            tasks.cancel_scope.cancel()  # so that the end caused below is not reported as a loss
             with anyio.CancelScope(shield=True):
                 await _stop(child)
                 told.stderr(child.stderr.take())
@@ -182,13 +182,16 @@ async def child_transport(
 async def mended(
     transport: AbstractAsyncContextManager[TransportStreams], version: Callable[[], str]
 ) -> AsyncIterator[TransportStreams]:
-    """The streams of a transport; a tool for which the SDK would refuse the whole list says what is wrong with it."""
+    """Yield the streams of a transport with invalid tools replaced.
+
+    The SDK would reject the whole list for one invalid tool. The replacement contains the problem.
+    """
     async with transport as (incoming, outgoing):
         yield _Incoming(incoming, version), outgoing
 
 
 class _Incoming:
-    """The messages of a server that speaks a version of the protocol, with its lists of tools mended."""
+    """The incoming messages of a server, with lists of tools repaired."""
 
     def __init__(
         self, inner: ReadStream[SessionMessage | Exception], version: Callable[[], str]
@@ -217,14 +220,12 @@ class _Incoming:
     def _mend(self, arrived: SessionMessage | Exception) -> SessionMessage | Exception:
         result = getattr(getattr(arrived, "message", None), "result", None)
         if isinstance(result, dict) and isinstance(result.get("tools"), list):
-            with suppress(
-                RuntimeError
-            ):  # before there is a version, it is no list that was asked for
+            with suppress(RuntimeError):  # without a version yet, nobody has asked for this list
                 version = self._version()
-                result["tools"] = [self._told(tool, result, version) for tool in result["tools"]]
+                result["tools"] = [self._repair(tool, result, version) for tool in result["tools"]]
         return arrived
 
-    def _told(self, tool: Any, result: Mapping[str, Any], version: str) -> Any:
+    def _repair(self, tool: Any, result: Mapping[str, Any], version: str) -> Any:
         from mcp_types.methods import validate_server_result
 
         try:
@@ -242,7 +243,7 @@ class _Incoming:
 
 
 class _Outgoing:
-    """The channel of the SDK: each message carries the name that its sender wants."""
+    """The outgoing messages; each carries the callback of its sender."""
 
     def __init__(self, inner: ObjectSendStream[tuple[Callable[[], None], SessionMessage]]) -> None:
         self._inner = inner
@@ -266,7 +267,7 @@ class _TooLong(Exception):
 
 
 def _answered(line: str) -> str | int | None:
-    """The request that a line wants to be the answer of, though it is not a valid one."""
+    """Return the id of the request that an invalid answer refers to, or None."""
     try:
         message = json.loads(line)
         request = message["id"] if "result" in message or "error" in message else None
@@ -276,7 +277,7 @@ def _answered(line: str) -> str | int | None:
 
 
 async def _lines(child: Child) -> AsyncIterator[str]:
-    """The lines of its output; the last one need not be finished."""
+    """Yield the lines of the output; the last one may lack a newline."""
     rest = ""
     while True:
         await child.stdout.wait_for_output()
@@ -294,7 +295,7 @@ async def _lines(child: Child) -> AsyncIterator[str]:
 
 
 async def _stop(child: Child) -> None:
-    """End of input is how a server learns that it is not needed; one that stays is stopped."""
+    """Close the input, which asks a server to end, and stop it if it does not."""
     if child.stdin is not None:
         child.stdin.close()
     with anyio.move_on_after(2):

@@ -1,4 +1,4 @@
-"""The sections ``toolsets.shell`` of a worker, and ``policy.shell`` of its user."""
+"""The sections ``toolsets.shell`` of a worker and ``policy.shell`` of a user."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ TrySetting = Literal["auto", "off", "required"]
 
 
 class ShellConfig(ToolsetConfig):
-    """``rules`` match the first words of each simple command; ``default`` is for what no rule covers."""
+    """Settings of the toolset ``shell`` in a worker."""
 
     rules: list[ShellRule] = Field(default=[])
-    """The verdict on commands; blocked by any rule wins."""
+    """Rules for commands; any rule that blocks wins."""
     default: Approval = Approval.ASK
-    """For what no rule covers."""
+    """The approval of commands that no rule covers."""
     timeout: Annotated[float, Field(gt=0)] = 30
-    """Seconds for a command that says nothing else."""
+    """The default time limit of a command in seconds."""
     env: list[str] = Field(default=[])
-    """Variables that commands see besides those of every child process."""
+    """Environment variables that commands get in addition to the basic ones."""
     try_first: TrySetting = Field(default="auto", alias="try")
-    """Whether a command that would ask is done on a copy first; without an effect it does not ask."""
+    """Whether a command that would ask is tried on a copy first; without an effect it does not."""
 
 
 class UserRules(Config):
-    """``policy.shell`` in the user's own config: rules that hold for every worker."""
+    """``policy.shell`` in the user's own config: settings for all workers."""
 
     rules: list[ShellRule] = Field(default=[])
-    """The verdict on commands, for every worker; the strictest match counts."""
+    """Rules for commands in every worker; the strictest match counts."""
     try_first: TrySetting = Field(default="auto", alias="try")
     """Whether commands are tried on a copy, for every worker."""
     folders: list[FolderSets] = Field(default=[])
-    """Rule sets that hold in a folder, for every worker."""
+    """Rule sets to use in a folder, for every worker."""
 
     def with_folder(self, says: object) -> UserRules:
-        """Return the rules with one more folder, as it stands in the config."""
+        """Return the settings with one more folder, given as in the config."""
         return self.model_copy(update={"folders": [*self.folders, FolderSets.model_validate(says)]})

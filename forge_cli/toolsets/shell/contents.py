@@ -1,4 +1,4 @@
-"""The contents of a file before and after a trial: their kind, and all that differs, hidden characters too."""
+"""The contents of a file before and after a trial: its kind, and all differences."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from forge_cli.core.text import visible
 from forge_cli.files.difference import unified_diff
 
 MADE_AT_MOST = 256 * 1024
-"""Bytes of a made or deleted file that are shown; a larger one is told by its size and kind."""
+"""Bytes of a new or deleted file that are shown; a larger one is shown as size and kind."""
 CHANGED_AT_MOST = 1024 * 1024
-"""Bytes that differ in a file that was there before, on either side."""
+"""Bytes of differences in an existing file that are shown, on either side."""
 _HEAD, _CHARACTER = 4096, 4
 _CHUNK = 1 << 20
 _CONTEXT_LINES, _CONTEXT_BYTES = 3, 60
 _WRITTEN = "\t\n\r\f\b\x1b"
 _ODD_PARTS, _NULS = 10, 10
-"""One part in so many of a text may be what no text has: it is shown, escaped. NULs may even be so many times as much,
-since a few of them in a Makefile must not hide the rest."""
+"""Text may contain one unusual character in ten, which is shown escaped, and up to nine NULs per
+character, so that NULs in a Makefile do not hide its contents."""
 _SIGNATURES = {
     b"\x7fELF": "program",
     b"\xca\xfe\xba\xbe": "program",
@@ -47,14 +47,14 @@ _HUNK = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
 
 
 class FileContents(Struct, frozen=True):
-    """The contents of one path, as far as the row of its change tells of them."""
+    """The contents of one changed file, as they are shown."""
 
     kind: str
-    """``text``, or more exactly what it is."""
+    """``text``, or a more precise description."""
     difference: Sequence[str] = ()
-    """All that differs, as a unified diff; nothing where the contents are not shown."""
+    """All differences as a unified diff; empty if the contents are not shown."""
     shown: bool = True
-    """False where a person sees the size and the kind only."""
+    """False if a person sees only the size and the kind."""
 
 
 def compare_files(
@@ -64,7 +64,7 @@ def compare_files(
     new_name: str,
     at_most: int = MADE_AT_MOST,
 ) -> FileContents:
-    """Return the difference of two files, None for one that is not there; OSError if one cannot be read."""
+    """Compare two files, None for a missing one; raise OSError if one cannot be read."""
     with _Bytes(before) as old, _Bytes(after) as new:
         return _compare(old, new, old_name, new_name, at_most)
 
@@ -72,7 +72,7 @@ def compare_files(
 def compare_bytes(
     before: bytes | None, after: bytes | None, old_name: str, new_name: str
 ) -> FileContents:
-    """Return the difference of two contents, None for what is not there."""
+    """Compare two contents, None for a missing one."""
     return _compare(_Bytes(before), _Bytes(after), old_name, new_name, MADE_AT_MOST)
 
 
@@ -91,7 +91,7 @@ def _compare(old: _Bytes, new: _Bytes, old_name: str, new_name: str, at_most: in
 
 
 class _Bytes:
-    """The bytes of a file without reading all of a large one; none for a file that is not there."""
+    """The bytes of a file, mapped into memory if it is large; empty for a missing file."""
 
     def __init__(self, source: Path | bytes | None) -> None:
         self.is_there = source is not None
@@ -128,14 +128,13 @@ def _kind(file: _Bytes) -> str:
     if "\0" in text:
         return "text with NUL"
     if len(head) < len(file.data):
-        text = text[:-_CHARACTER]  # the head of a large file may end inside of one
-    return (
-        "text that is not UTF-8" if any("\udc80" <= char <= "\udcff" for char in text) else "text"
-    )
+        text = text[:-_CHARACTER]  # the head of a large file may end inside of a character
+    is_utf_8 = not any("\udc80" <= char <= "\udcff" for char in text)
+    return "text" if is_utf_8 else "text that is not UTF-8"
 
 
 def _text(data: bytes) -> str | None:
-    """Return bytes as text, those that are not UTF-8 as what is escaped later; None if they are no text at all."""
+    """Decode bytes; escape invalid UTF-8, and return None for binary data."""
     if encoding := _MARKS.get(data[:2]):
         try:
             return data.decode(encoding)
@@ -153,7 +152,7 @@ def _text(data: bytes) -> str | None:
 
 
 def _compare_large(old: _Bytes, new: _Bytes, kind: str, names: tuple[str, str]) -> FileContents:
-    """Compare what lies between the bytes that both begin and end with."""
+    """Compare the parts of two large files between their common start and end."""
     head = _same_head(old.data, new.data)
     if head == len(old.data) == len(new.data):
         return FileContents(kind)
@@ -171,30 +170,27 @@ def _compare_large(old: _Bytes, new: _Bytes, kind: str, names: tuple[str, str]) 
     return _compare_stretches((old, new), head, ends, kind, names)
 
 
-def _cut_out(file: _Bytes, start: int, end: int) -> bytes:
-    """Return what differs, with lines of context behind it."""
-    return bytes(file.data[start : _lines_behind(file.data, end)])
-
-
 def _compare_windows(
     windows: Sequence[bytes], kind: str, names: tuple[str, str], lines_above: int
 ) -> FileContents:
-    """Compare whole lines, and number them as they are in the files."""
+    """Compare whole lines, and number them as in the files."""
     before, after = map(_text, windows)
     if before is None or after is None:
         return FileContents(kind, shown=False)
 
-    def moved(place: re.Match[str]) -> str:
-        return f"@@ -{int(place[1]) + lines_above}{place[2]} +{int(place[3]) + lines_above}{place[4]} @@"
+    def shift(place: re.Match[str]) -> str:
+        old = int(place[1]) + lines_above
+        new = int(place[3]) + lines_above
+        return f"@@ -{old}{place[2]} +{new}{place[4]} @@"
 
-    lines = [_HUNK.sub(moved, line, count=1) for line in unified_diff(before, after, *names)]
+    lines = [_HUNK.sub(shift, line, count=1) for line in unified_diff(before, after, *names)]
     return FileContents(kind, lines)
 
 
 def _compare_stretches(
     files: Sequence[_Bytes], head: int, ends: Sequence[int], kind: str, names: tuple[str, str]
 ) -> FileContents:
-    """Show what differs inside of lines that are themselves too long to be shown."""
+    """Show the differing parts of lines that are too long to be shown whole."""
     start = max(0, head - _CONTEXT_BYTES)
     lines = [
         f"--- {visible(names[0])}",
@@ -210,7 +206,7 @@ def _compare_stretches(
 
 
 def _same_head(one: bytes | mmap.mmap, other: bytes | mmap.mmap) -> int:
-    """Return how many bytes both begin with."""
+    """Return the length of the common start."""
     at, most = 0, min(len(one), len(other))
     while at < most:
         size = min(_CHUNK, most - at)
@@ -222,7 +218,7 @@ def _same_head(one: bytes | mmap.mmap, other: bytes | mmap.mmap) -> int:
 
 
 def _same_tail(one: bytes | mmap.mmap, other: bytes | mmap.mmap, head: int) -> int:
-    """Return how many bytes both end with, behind what they begin with."""
+    """Return the length of the common end, not counting the common start."""
     at, most = 0, min(len(one), len(other)) - head
     while at < most:
         size = min(_CHUNK, most - at)
@@ -246,7 +242,7 @@ def _first_difference(one: bytes, other: bytes) -> int:
 
 
 def _lines_before(data: bytes | mmap.mmap, at: int) -> int:
-    """Return where the lines of context above a place begin."""
+    """Return the offset where the context above a position begins."""
     for _ in range(_CONTEXT_LINES + 1):
         at = data.rfind(b"\n", 0, at)
         if at < 0:

@@ -1,4 +1,4 @@
-"""Lines that nothing but rule sets of forge allow: run so that a set which is wrong about a program does no harm."""
+"""Lines that only rule sets allow, run so that a wrong rule set does no harm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes
 from forge_cli.toolsets.shell.trying import Keep
 
-_NOT_BUILT = "builds are only allowed on a copy, and it could not be done on one"
+_NOT_BUILT = "builds are allowed on a copy only, but this one could not run on a copy"
 _UNFIT = "it cannot be confined as a line that only reads"
 
 
@@ -39,9 +39,9 @@ class CoveredLines(Struct, frozen=True):
     processes: WorkerProcesses
     policy: ShellPolicy
     kind: str
-    """The kind of the result that an interrupted line gives."""
+    """The kind of result for an interrupted line."""
     is_edit: Callable[[Tried, ShownEffect], bool]
-    """Whether a trial only made, changed or moved ordinary files."""
+    """Returns True if a trial only made, changed or moved ordinary files."""
     report_applied: Callable[[Tried, ShownEffect], None]
     """Called with the changes of a build after they were applied."""
 
@@ -53,10 +53,10 @@ class CoveredLines(Struct, frozen=True):
         keep: Keep | None,
         make: Callable[[], Path],
     ) -> Finished | None:
-        """Return how a line ended that did no more than its sets say; NotAsJudged says what else it did, or wanted.
+        """Run a line and return how it ended; raise NotAsJudged if it did more than its sets allow.
 
-        None where it is to be run as any other line, because nothing can be tried here. ``make`` names a folder for
-        copies.
+        Return None if nothing can be tried here, so that the line has to run like any other.
+        ``make`` makes a folder for copies.
         """
         if line.is_run_as_reading:
             return await self._read(line.line.text, seconds, watch)
@@ -117,7 +117,7 @@ class CoveredLines(Struct, frozen=True):
             drop_copies(folder)
 
     def _check_uncopied(self, line: JudgedLine, why: str = "") -> None:
-        """Let a line run as any other where nothing can be tried; not a build, nor more than a plain form."""
+        """Raise NotAsJudged unless a line may run without a copy, which builds may not."""
         because = f": {why}" if why else ""
         if line.builds:
             raise self._unlike(f"{_NOT_BUILT}{because}") from None
@@ -125,14 +125,14 @@ class CoveredLines(Struct, frozen=True):
             raise self._unlike(f"{_UNFIT}{because}") from None
 
     def _settled(self, line: JudgedLine, tried: Tried, keep: Keep | None) -> Finished:
-        """Apply what the redirections of a line write, and nothing else; caches count for nothing."""
+        """Apply the files that redirections of a line write, but no other change; ignore caches."""
         if tried.wanted:
             raise self._wanted("a line that changes nothing", tried.wanted)
         if tried.done.timed_out:
             return tried.done
         if tried.unsure is not None:
             raise self._unlike(
-                f"a rule set takes it for a line that changes nothing; {tried.unsure}"
+                f"a rule set classifies it as a line that changes nothing; {tried.unsure}"
             )
         written = line.written
         changes = without_caches(tried.changes)
@@ -140,25 +140,26 @@ class CoveredLines(Struct, frozen=True):
             return self._built(tried, changes, keep)
         others = [change for change in changes.changes if str(change.path) not in written]
         if others:
-            names = ", ".join(
-                name_from(change.path, self.policy.workspace) for change in others[:LISTED]
-            )
-            more = f" and {counted(len(others) - LISTED, 'other')}" if len(others) > LISTED else ""
+            paths = [name_from(change.path, self.policy.workspace) for change in others[:LISTED]]
+            names = visible(", ".join(paths))
+            if len(others) > LISTED:
+                names += f" and {counted(len(others) - LISTED, 'other')}"
             raise self._unlike(
-                f"a rule set takes it for a line that changes nothing, and it changed {visible(names)}{more}"
+                f"a rule set classifies it as a line that changes nothing, but it changed {names}"
             )
         if changes.changes:
             apply_changes(changes, keep)
         return tried.done
 
     def _built(self, tried: Tried, changes: ChangeSet, keep: Keep | None) -> Finished:
-        """Apply what a build made, if that is all that it did."""
+        """Apply the changes of a build if it only made or changed ordinary files."""
         if not changes.changes:
             return tried.done
         shown = show_changes(changes, self.policy.workspace)
         if not shown.fits or not self.is_edit(replace(tried, changes=changes), shown):
             raise self._unlike(
-                "a rule set takes it for a build, and it did more than make ordinary files in the zones"
+                "a rule set classifies it as a build, "
+                "but it did more than make ordinary files in the zones"
             )
         apply_changes(shown.of(changes), keep)
         self.report_applied(tried, shown)
@@ -182,9 +183,9 @@ class CoveredLines(Struct, frozen=True):
             interrupted=partial(outcome.interrupted, self.kind, command),
         )
 
-    def _wanted(self, taken_for: str, wanted: tuple[TriedWant, ...]) -> NotAsJudged:
-        told = "; ".join(visible(each) for each in describe_wanted(wanted))
-        return self._unlike(f"a rule set takes it for {taken_for}, and it wanted {told}")
+    def _wanted(self, what: str, wanted: tuple[TriedWant, ...]) -> NotAsJudged:
+        listed = "; ".join(visible(each) for each in describe_wanted(wanted))
+        return self._unlike(f"a rule set classifies it as {what}, but it wanted {listed}")
 
     def _unlike(self, reason: str) -> NotAsJudged:
         return NotAsJudged(reason, blocked=self.policy.worker.default is Approval.BLOCKED)

@@ -1,4 +1,4 @@
-"""Programs that hand their words to a daemon: lines of these may be allowed its socket for a session."""
+"""Clients of daemons, whose lines may be granted the daemon's socket for a session."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ _CLIENTS = frozenset(
 
 
 def asks_only_daemons(parts: Iterable[JudgedPart]) -> bool:
-    """Return True if every command of a line that needs an answer is one of these, by its plain name."""
+    """Return True if every command that asks is such a client, by its plain name."""
     asking = [part.text.split() for part in parts if part.approval != Approval.PRE_APPROVED.value]
     return bool(asking) and all(words and words[0] in _CLIENTS for words in asking)
 
 
 def may_lend_sockets(tried: Tried, zones: Sequence[Zone]) -> bool:
-    """Return True if a trial started no program of a writable zone, which could be another one the next time."""
+    """Return True if a trial started no program in a writable zone.
+
+    Such a program could be a different one the next time.
+    """
     writable = [zone.path for zone in zones if zone.mode is ZoneMode.RW]
     started = [Path(program) for program in tried.programs]
     return not any(any(map(program.is_relative_to, writable)) for program in started)

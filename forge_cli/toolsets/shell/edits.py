@@ -1,4 +1,4 @@
-"""Trials that did no more than edit: ordinary files and folders in zones, as the mode "accept edits" allows them."""
+"""Trials that only edited files, as the mode "accept edits" allows."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from forge_cli.toolsets.shell.moved_files import moved_files
 from forge_cli.toolsets.shell.program_links import harmless_links
 from forge_cli.toolsets.shell.shown import ShownEffect, why_protected
 
-CHANGES_AT_MOST = 1000
-"""A trial that changed more than that, besides what is in new folders, is looked at by a person."""
+MAX_CHANGES = 1000
+"""Changes outside of new folders that need no review; a person looks at more."""
 _MODES = stat.S_IRWXU | stat.S_IRWXG | stat.S_IROTH | stat.S_IXOTH
 
 MadeBySession = Callable[[Path, str], bool]
-"""Whether the session made the file with this hash."""
+"""Returns True if the session made the file with this hash."""
 
 
 def only_edits(
     tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession | None
 ) -> bool:
-    """Return True if a trial only made, changed or moved ordinary files, where zones let files be edited.
+    """Return True if a trial only made, changed or moved ordinary files that may be edited.
 
-    Files that are gone count only if they were moved, or if the session had made them.
+    Deleted files are accepted only if they were moved, or made by the session.
     """
     changes = tried.changes.changes
     if (
         not tried.complete
         or shown.records
         or not changes
-        or len(changes) - shown.behind > CHANGES_AT_MOST
+        or len(changes) - shown.behind > MAX_CHANGES
     ):
         return False
     links = harmless_links(changes, [zone.path for zone in sandbox.zones])
@@ -44,9 +44,8 @@ def only_edits(
         return False
     if any(map(why_protected, changes)):
         return False
-    if len(_files_made(changes)) < sum(
-        _is_new_file(change) for change in changes
-    ):  # several names of one file
+    # A hard link would let a later edit change a file in another place.
+    if len(_files_made(changes)) < sum(_is_new_file(change) for change in changes):
         return False
     moved = moved_files(tried.changes, shown.moved)
     for change in changes:
@@ -60,7 +59,7 @@ def only_edits(
 
 
 def _is_ordinary(change: PathChange) -> bool:
-    """Whether it is a file or folder before and after, with the mode and owner of such."""
+    """Return True for files and folders with ordinary modes and an unchanged owner."""
     entries = [entry for entry in (change.before, change.after) if entry]
     if {entry.kind for entry in entries} not in ({"file"}, {"folder"}) or not change.parts:
         return False
@@ -86,7 +85,7 @@ def _is_new_file(change: PathChange) -> bool:
 
 
 def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
-    """The files on disk that were made, of which each should have one name."""
+    """Return the new files on disk; fewer than new paths means that hard links were made."""
     return {
         (change.zone, change.after.number)
         for change in changes
@@ -95,7 +94,7 @@ def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
 
 
 def _was_made(change: PathChange, made: MadeBySession | None) -> bool:
-    """Whether the session made a file; not known of one that is not kept."""
+    """Return True if the session made a file; False if that is unknown."""
     if change.before is None or made is None:
         return False
     try:
@@ -114,7 +113,7 @@ def _has_attributes(tried: Tried, change: PathChange) -> bool:
 
 
 def _may_edit(sandbox: Sandbox, change: PathChange) -> bool:
-    """Whether its zone lets the file be edited, or asks for no other reason than that it asks before edits."""
+    """Return True if the zone of a file allows edits, or only asks before edits."""
     if _is_folder(change) and change.before is not None:
         return True
     zone = next((zone for zone in sandbox.zones if str(zone.path) == change.zone), None)

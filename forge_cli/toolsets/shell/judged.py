@@ -1,4 +1,4 @@
-"""One line that is read once and judged once, with all that its call asks of it."""
+"""A command line that is parsed and judged once for its call."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from forge_cli.toolsets.shell.policy import WITHOUT_EFFECT, ShellPolicy, approva
 _RULES = ("rules", NEW_ENTRY)
 _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
 _BESIDE = {"git add": "git commit", "git commit": "git add"}
-"""Beginnings of commands that people mostly allow together."""
+"""Commands that people usually allow together."""
 
 
 class JudgedLine:
-    """A line under one policy; each answer is found once, by one verdict of the rules."""
+    """A line under one policy; every property is computed once, from one verdict of the rules."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class JudgedLine:
 
     @cached_property
     def plain(self) -> JudgedLine:
-        """The line under the policy on lines that nothing holds to what rule sets promise."""
+        """The line under the policy for lines that no confinement limits to their rule sets."""
         policy = self.policy.plain
         return self if policy is self.policy else self.under(policy)
 
     def under(self, policy: ShellPolicy) -> JudgedLine:
-        """Return the line under another policy, without reading it again."""
+        """Return the line under another policy, without parsing it again."""
         return JudgedLine(policy, self.line, self._moved, any_grammar=self._any_grammar)
 
     @cached_property
@@ -107,14 +107,14 @@ class JudgedLine:
         )
 
     def _judged_part(self, part: CommandPart) -> JudgedPart:
-        """One command of a line, with the rule that it met."""
+        """Return the verdict on one command of the line."""
         matches = self.policy.rules.judge_at(self.policy.place).matching(part.words)
         met = tuple(match.rule.where for match in matches if match.rule.where)
         rule, where = (part.match.name, part.match.rule.where) if part.match else (None, None)
         return JudgedPart(part.text, part.decision.value, part.reason, rule, where, met)
 
     def _with_opt_in(self, verdict: Verdict) -> Verdict:
-        """The verdict on a line that asks, with the offer of the sets to opt in to, if they would cover all of it."""
+        """Offer an opt-in rule set with a verdict that asks, if the set covers the line."""
         policy = self.policy
         if (
             opt_in_programs().isdisjoint(re.findall(r"[\w-]+", self.line.text))
@@ -132,27 +132,27 @@ class JudgedLine:
 
     @cached_property
     def used(self) -> set[str | None]:
-        """The sets that cover the commands of the line; None is among them for any other rule, or none."""
+        """The rule sets that cover the commands of the line; None for another rule or no rule."""
         return {part.match.rule.use if part.match else None for part in self.found.parts}
 
     @property
     def builds(self) -> bool:
-        """Whether the line is allowed as a build, which is only done on a copy."""
+        """True if the line is allowed as a build, which runs on a copy only."""
         return "building" in self.used
 
     @property
     def is_of_sets(self) -> bool:
-        """Whether rule sets alone cover the line, such as a run of tests."""
+        """True if only rule sets cover the line, such as a run of tests."""
         return bool(self.used) and None not in self.used
 
     @property
     def looks_at_containers(self) -> bool:
-        """Whether all of the line that it does not only read is to look at containers."""
+        """True if the line only reads, and looks at containers."""
         return "containers" in self.used and self.used <= {"containers", "reading"}
 
     @cached_property
     def sets_needed(self) -> frozenset[str]:
-        """The rule sets that a pre-approved line needs, if nothing but sets that promise no effect allows it."""
+        """The rule sets without effect that a pre-approved line needs; empty if others allow it."""
         parts = self.found.parts
         used = frozenset(part.match.rule.use or "" for part in parts if part.match)
         if not used or not used <= WITHOUT_EFFECT or not all(part.match for part in parts):
@@ -161,34 +161,34 @@ class JudgedLine:
 
     @property
     def is_run_as_reading(self) -> bool:
-        """Whether nothing but the set that only reads allows the line, and it writes nothing by a redirection."""
+        """True if only the set ``reading`` allows the line, and no redirection writes a file."""
         return self.sets_needed == {"reading"} and not self.written
 
     @cached_property
     def written(self) -> frozenset[str]:
-        """The files that the redirections of a plain line write."""
+        """The files that redirections of a simple line write."""
         paths = (self.policy.workspace / file.path for file in self.found.files if file.writes)
         return frozenset(os.path.realpath(path) for path in paths)
 
     @property
     def names_git(self) -> bool:
-        """Whether git is one of the simple commands of the line, as far as it can be read."""
+        """True if git is one of the commands, as far as the line can be parsed."""
         return any(
             part.words and os.path.basename(part.words[0]) == "git" for part in self.found.parts
         )
 
     @property
     def may_hide_blocked(self) -> str | None:
-        """Why the line, as far as it can be read, may run a command that a rule blocks; None if it does not."""
+        """Why the line may run a blocked command that cannot be seen; None if it does not."""
         return _hides(self.found) if self.policy.rules.stating(Decision.BLOCKED) else None
 
     @property
     def may_block_unseen(self) -> str | None:
-        """Why the line may run a blocked command that is no program, so that a trial does not show it."""
+        """Why the line may run a blocked shell builtin, which a trial cannot detect."""
         return self.may_hide_blocked if self.policy.blocks_unseen else None
 
     def _is_unruled(self) -> bool:
-        """Whether the line asks although no rule says so of any command in it, and it names no file of secrets."""
+        """Return True if only a missing rule makes the line ask, and it names no secret file."""
         found = self.found
         if found.by_rules is not Decision.ASK or DOT_ENV in folded(self.line.text):
             return False
@@ -203,7 +203,7 @@ class JudgedLine:
         return not (_hides(found) or any(starts_any(line, asking) for line in unsaid))
 
     def _grants(self) -> Needs:
-        """The rules that would pre-approve the line; none for what is protected, or where zones ask for a file."""
+        """Return rules that would pre-approve the line; none if protected files or zones ask."""
         found = self.found
         if not found.grantable or any(map(_is_protected, _words(found))):
             return ()
@@ -221,7 +221,7 @@ class JudgedLine:
         ]
 
     def _always_asks(self, path: str) -> bool:
-        """Whether more than its zone asks before a file is written: it is protected, or one of the worker's own."""
+        """Return True if writing a file asks for reasons besides its zone."""
         try:
             verdict = self.policy.sandbox.judge(path, Access.WRITE)
         except ToolError:
@@ -230,7 +230,7 @@ class JudgedLine:
 
 
 def _only_reads(found: LineVerdict) -> bool:
-    """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
+    """Return True if the set ``reading`` covers every command, without any objection."""
     parts = found.parts
     return bool(parts) and all(
         part.match and part.match.rule.use == "reading" and not part.why for part in parts
@@ -250,13 +250,13 @@ def _pattern_rule(pattern: str, *, implied: bool = False, with_beside: bool = Tr
 
 
 def _is_protected(word: str) -> bool:
-    """Whether a word of a command names, or could become the name of, a file that always asks."""
+    """Return True if a word may name a protected file."""
     pieces = re.split(r"[/=:,]", word)
     return protected_among(pieces) is not None or any(map(_HIDDEN_GLOB.match, pieces))
 
 
 def _hides(found: LineVerdict) -> str | None:
-    """Why a line may run other commands than those that were judged; None if it does not."""
+    """Return why a line may run other commands than the judged ones; None if it does not."""
     if not found.parts:
         return found.reason
     hiding = next((part for part in found.parts if part.hides), None)

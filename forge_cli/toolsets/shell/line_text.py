@@ -1,4 +1,4 @@
-"""Facts that the text of a line gives away, whatever its commands are."""
+"""Facts about a line from its text alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GO_BUILD = re.compile(r"\bgo\s+(?:build|install)\b")
 
 
 def compiles_a_tool(command: str, workspace: Path, home: Path) -> bool:
-    """Return True if a line compiles what forge, at ``home``, compiles by itself, as far as its text says."""
+    """Return True if a line compiles a Go tool in forge's home, which forge compiles itself."""
     tools = home / "tools"
     named = (str(tools), "~/.forge/tools", "$HOME/.forge/tools")
     here = workspace.is_relative_to(tools) or any(name in command for name in named)
@@ -18,7 +18,7 @@ def compiles_a_tool(command: str, workspace: Path, home: Path) -> bool:
 
 
 def named_variable(command: str, names: Iterable[str]) -> str | None:
-    """Return the first of the variables that a line names, in whatever way."""
+    """Return the first of some variables whose name is in a line."""
     return next(
         (name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None
     )

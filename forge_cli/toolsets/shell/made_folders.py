@@ -1,4 +1,4 @@
-"""Folders that a trial made, as one line each; what has to be seen by itself is left out of them."""
+"""New folders of a trial, shown as one line each, except for changes that need their own row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forge_cli.sandbox.changes.path_changes import (
 )
 
 FOLDED_FROM = 11
-"""Paths below a new folder; of fewer than that each is shown."""
+"""Paths in a new folder from which it is shown as one line."""
 _UNITS = ("KB", "MB", "GB", "TB")
 
 IsProtected = Callable[[PathChange], bool]
@@ -27,14 +27,14 @@ SourceOf = Callable[[PathChange], Path]
 
 
 class MadeFolder(Struct, frozen=True):
-    """A folder that was not there before, with everything in it that one line stands for."""
+    """A new folder, and the changes in it that its line stands for."""
 
     change: PathChange
     inside: Sequence[PathChange]
 
     @property
     def size(self) -> str:
-        """How much it holds, such as ``862 files, 12 MB``."""
+        """The size of its contents, such as ``862 files, 12 MB``."""
         sizes = [
             change.after.size
             for change in self.inside
@@ -44,10 +44,11 @@ class MadeFolder(Struct, frozen=True):
 
 
 def readable_size(size: int) -> str:
-    """Return a number of bytes as people read it, ``12 MB``; a small one exactly."""
+    """Return a number of bytes for people, such as ``12 MB``."""
     if size < 1000:
         return counted(size, "byte")
-    number, units = size / 1000, list(_UNITS)
+    number = size / 1000
+    units = list(_UNITS)
     while number >= 999.5 and len(units) > 1:
         number /= 1000
         units.pop(0)
@@ -57,7 +58,7 @@ def readable_size(size: int) -> str:
 def made_folders(
     changes: Sequence[PathChange], is_protected: IsProtected, source: SourceOf
 ) -> Iterator[MadeFolder]:
-    """Yield each new folder that holds enough, the highest of those that lie in each other."""
+    """Yield the outermost new folders with enough files."""
     tops = {change.key: change for change in changes if _is_new_folder(change)}
     groups: dict[PathKey, list[PathChange]] = defaultdict(list)
     for change in changes:
@@ -70,13 +71,13 @@ def made_folders(
         own = Counter((change.zone, change.after.number) for change in inside if change.after)
         shared = {number for number, count in own.items() if names[number] != count}
         folder = _Inside(tops[key], shared, is_protected, source)
-        kept = [change for change in inside if not folder.is_told_alone(change)]
+        kept = [change for change in inside if not folder.needs_row(change)]
         if len(kept) >= FOLDED_FROM:
             yield MadeFolder(tops[key], kept)
 
 
 def _highest(change: PathChange, tops: Container[PathKey]) -> PathKey | None:
-    """The highest of these folders that a path lies in."""
+    """Return the outermost folder of ``tops`` that contains a path."""
     ways = ((change.zone, change.parts[:depth]) for depth in range(len(change.parts)))
     return next((way for way in ways if way in tops), None)
 
@@ -86,16 +87,16 @@ def _is_new_folder(change: PathChange) -> bool:
 
 
 class _Inside(Struct, frozen=True):
-    """The test of what may stand behind the line of one folder."""
+    """The condition for changes to be part of a folder's line."""
 
     folder: PathChange
     shared: set[tuple[str, int]]
-    """Files that have a name outside of it as well."""
+    """Files on disk that also have a name outside of the folder."""
     is_protected: IsProtected
     source: SourceOf
 
-    def is_told_alone(self, change: PathChange) -> bool:
-        """Return True if a change needs a row of its own, because it is more than a file that was made here."""
+    def needs_row(self, change: PathChange) -> bool:
+        """Return True if a change needs its own row, because it is more than a new file."""
         after = change.after
         if after is None or change.before is not None or self.is_protected(change):
             return True
@@ -115,16 +116,16 @@ class _Inside(Struct, frozen=True):
 
 
 def leads_out(change: PathChange, target: str, folder: Path) -> bool:
-    """Return True unless a link leads to a path below a folder, whatever other links lie on the way."""
+    """Return True unless a link is sure to lead to a path in a folder."""
     parts = Path(target).parts
     climbs = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
-    if ".." in parts[climbs:]:  # behind a link, it is not what it looks like
+    if ".." in parts[climbs:]:  # after a link, ".." is not the folder that it appears to be
         return True
     return not Path(os.path.normpath(change.path.parent / target)).is_relative_to(folder)
 
 
 def _has_more_rights(change: PathChange) -> bool:
-    """Return True if others may do more with it than the umask lets them, or it runs as somebody else."""
+    """Return True if a mode exceeds the umask, or is setuid or setgid."""
     after, applied = change.after, without_set_id(change).after
     if after is None or applied is None or after.mode != applied.mode:
         return True
@@ -134,14 +135,14 @@ def _has_more_rights(change: PathChange) -> bool:
 
 @cache
 def new_mode(kind: str) -> int:
-    """The mode that a new file or folder gets by the umask, which commands have from this process."""
+    """Return the mode of a new file or folder under the umask, which commands inherit."""
     with open("/proc/self/status") as facts:
         masks = [int(line.split()[1], 8) for line in facts if line.startswith("Umask:")]
     return (0o777 if kind == "folder" else 0o666) & ~(masks[0] if masks else 0o022)
 
 
 def paths_of(folders: Iterable[MadeFolder]) -> set[PathKey]:
-    """The paths that stand behind lines of folders."""
+    """Return the paths that lines of folders stand for."""
     found: set[PathKey] = set()
     for folder in folders:
         found.update(change.key for change in folder.inside)

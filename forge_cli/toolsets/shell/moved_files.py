@@ -1,4 +1,4 @@
-"""Files that a trial moved: gone from one place, and there under another name or in another folder, changed or not."""
+"""Files that a trial moved: deleted, and made again under another name or in another folder."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from pathlib import Path
 from forge_cli.sandbox.changes.apply import ChangeSet
 from forge_cli.sandbox.changes.path_changes import PathChange
 
-COMPARED_AT_MOST = 256 * 1024
+MAX_COMPARED = 256 * 1024
 """Bytes of a file whose contents are compared with others."""
 _PAIRS_AT_MOST = 200
 _SIMILAR = 0.5
-"""The share of its contents by which git, too, takes a file for one that was renamed."""
+"""The share of common contents from which git also detects a rename."""
 
 
 def moved_files(changes: ChangeSet, same: frozenset[Path]) -> set[Path]:
-    """Return files that are there elsewhere; ``same`` are those of which a new file has the very contents.
+    """Return the deleted files that exist elsewhere; ``same`` are those with identical contents.
 
-    Others are those of which a new one has the name, or most of the contents, and as many without contents as were
-    made. What is lost of those is no more than an edit in place may take away.
+    The others are those for which a new file has the same name or most of the contents, and empty
+    files up to the number of new empty files. No more is lost of them than an edit may delete.
     """
     gone = [change for change in changes.changes if change.after is None and _is_file(change)]
     new = [change for change in changes.changes if change.before is None and _is_file(change)]
     names = {change.parts[-1] for change in new}
     found = set(same) | {change.path for change in gone if change.parts[-1] in names}
-    empty = sum(1 for change in new if change.after and not change.after.size)
-    found |= {
-        change.path
-        for change in [each for each in gone if each.before and not each.before.size][:empty]
-    }
+    # Empty files are all alike, so as many count as moved as were made.
+    new_empty = sum(1 for change in new if change.after and not change.after.size)
+    gone_empty = [change.path for change in gone if change.before and not change.before.size]
+    found.update(gone_empty[:new_empty])
     left = [change for change in gone if change.path not in found]
     return found | set(_similar(changes, left, new))
 
@@ -43,7 +42,7 @@ def _is_file(change: PathChange) -> bool:
 def _similar(
     changes: ChangeSet, gone: Sequence[PathChange], new: Sequence[PathChange]
 ) -> Iterable[Path]:
-    """Yield files of which a new one, each taken once, has most of the lines."""
+    """Yield deleted files for which a new file has most of the lines; each new file counts once."""
     if not gone or len(gone) * len(new) > _PAIRS_AT_MOST:
         return
     lines = [_lines_of(changes.source(change, "after")) for change in new]
@@ -56,9 +55,9 @@ def _similar(
 
 
 def _lines_of(path: Path) -> Counter[bytes] | None:
-    """The lines of a small text, and how often each is there."""
+    """Return how often each line of a small text occurs; None for other files."""
     try:
-        if path.lstat().st_size > COMPARED_AT_MOST:
+        if path.lstat().st_size > MAX_COMPARED:
             return None
         text = path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Rule sets that a person uses in a folder, whatever worker is at work there: builds, containers, servers at hand."""
+"""Opt-in rule sets that a person uses in a folder: builds, containers, local servers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from forge_cli.toolsets.shell.rules import ShellRule
 OPT_IN: tuple[OptInSet, ...] = get_args(OptInSet)
 _TITLES = {
     "building": "builds on a copy (npm run build)",
-    "containers": "looking at containers (docker ps)",
-    "localhost": "reading from servers here (curl 127.0.0.1)",
+    "containers": "commands that show containers (docker ps)",
+    "localhost": "requests to servers on this machine (curl 127.0.0.1)",
 }
 
 
 class FolderSets(Config):
-    """Rule sets for one folder and those below it."""
+    """Rule sets for a folder and its subfolders."""
 
     path: str
     """The folder; ``~`` is your home."""
     use: list[OptInSet]
-    """Sets that hold for every worker there: building, containers, localhost; those left out are not offered."""
+    """Sets that every worker uses there: building, containers, localhost; others are not offered.
+    """
 
     def covers(self, workspace: Path) -> bool:
         folder = os.path.realpath(os.path.expanduser(self.path))
@@ -35,7 +36,7 @@ class FolderSets(Config):
 
 
 def rules_in(folders: Iterable[FolderSets], workspace: Path) -> list[ShellRule]:
-    """Return the rules that hold in a working directory."""
+    """Return the rules for a working directory."""
     used: dict[OptInSet, None] = {}
     for each in folders:
         if each.covers(workspace):
@@ -44,11 +45,12 @@ def rules_in(folders: Iterable[FolderSets], workspace: Path) -> list[ShellRule]:
 
 
 def is_settled(folders: Iterable[FolderSets], workspace: Path) -> bool:
-    """Return True if the person has said which sets they use in a working directory, be it none."""
+    """Return True if the person has chosen the sets of a working directory, even none."""
     return any(each.covers(workspace) for each in folders)
 
 
 def set_rule(name: OptInSet) -> ShellRule:
+    """Return the rule that uses a set."""
     return ShellRule.model_validate({"use": name})
 
 
@@ -63,14 +65,14 @@ def opt_in_programs() -> frozenset[str]:
 
 
 def container_sockets() -> list[Path]:
-    """Return the sockets of the container engines on this machine, which commands that look at containers may use."""
+    """Return the sockets of container engines, which commands of the set ``containers`` may use."""
     user = f"/run/user/{os.getuid()}"
     places = ("/var/run/docker.sock", f"{user}/docker.sock", f"{user}/podman/podman.sock")
     return [path for place in places if (path := Path(os.path.realpath(place))).is_socket()]
 
 
 def offer_of(name: OptInSet, sets: Sequence[OptInSet], workspace: Path) -> GrantRule:
-    """Return the rule that covers lines of one set; a person keeps all ``sets`` in their own config at once."""
+    """Return the rule that one set covers a line; keeping it keeps all ``sets`` of the question."""
     says: dict[str, object] = {"path": str(workspace), "use": list(sets)}
     return GrantRule(
         ("rules", NEW_ENTRY),

@@ -1,4 +1,4 @@
-"""The policy of the toolset ``shell``: the rules of a worker and of its user, and their verdict on a line."""
+"""The policy of the toolset ``shell``: rules of a worker and its user, and their verdicts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from forge_cli.toolsets.shell.config import ShellConfig, TrySetting, UserRules
 from forge_cli.toolsets.shell.opt_in import OPT_IN, is_settled, rules_in, set_rule
 
 _WORKER, _USER, _FOLDERS = "toolsets.shell", "policy.shell", "policy.shell.folders"
-_STARTED = "on a copy it started a command that is blocked"
+_STARTED = "on a copy it started a blocked command"
 
 WITHOUT_EFFECT = frozenset(("reading", "linting"))
-"""The rule sets of lines that change nothing."""
+"""Rule sets for lines that change nothing."""
 
 
 def _is_of_packages(name: str) -> bool:
@@ -46,7 +46,7 @@ _NAMES = FileNames(DOT_ENV, is_secret, is_protected, _is_of_packages)
 
 
 class ShellPolicy:
-    """The policy on command lines for one worker; blocked by anybody wins, and the strictest match counts."""
+    """The policy on command lines for one worker: the strictest match counts."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ShellPolicy:
         *,
         held: bool = True,
     ) -> None:
-        """``held`` says whether what confines commands holds lines that only rule sets allow to what these promise."""
+        """``held``: a confinement limits lines that only rule sets allow to what the sets allow."""
         self.worker = worker
         self.user = user
         self.sandbox = sandbox
@@ -65,21 +65,21 @@ class ShellPolicy:
         self.held = held
 
     def held_to_sets(self, held: bool) -> ShellPolicy:
-        """Return the policy on lines that something holds to what rule sets promise, or nothing does."""
+        """Return the policy with another value of ``held``."""
         return ShellPolicy(self.worker, self.user, self.sandbox, self.workspace, held=held)
 
     def with_folder(self, says: object) -> ShellPolicy:
-        """Return the policy with sets that the person uses here from now on."""
+        """Return the policy with the rule sets that the person has just chosen."""
         user = self.user.with_folder(says)
         return ShellPolicy(self.worker, user, self.sandbox, self.workspace, held=self.held)
 
     @cached_property
     def plain(self) -> ShellPolicy:
-        """The policy on lines that nothing holds to what rule sets promise: of these, only plain forms count."""
+        """The policy without a confinement: rule sets cover plain forms of commands only."""
         return self.held_to_sets(False) if self.held else self
 
     def check(self) -> Iterator[str]:
-        """Warnings about the rules, a sentence each; an example that does not do what it says is an error."""
+        """Yield warnings about rules; raise WorkerError for an example that does not match."""
         for (name, section), each in zip(self._sections(), self._lists, strict=True):
             for wrong in check_examples(each.rules):
                 where = section.where("rules", wrong.rule, wrong.key, wrong.item)
@@ -89,7 +89,7 @@ class ShellPolicy:
                 yield f"{f'{where}: ' if where else ''}{name}: {odd.message}"
 
     def stated(self) -> Iterator[Verdict]:
-        """The rules, one by one, without a command: the reason of each is its pattern, and why."""
+        """Yield every rule as a verdict, with its pattern as the reason."""
         for name, section in self._sections():
             for index, rule in enumerate(section.rules):
                 title = rule.as_rule().title
@@ -108,7 +108,7 @@ class ShellPolicy:
 
     @cached_property
     def others_used(self) -> list[OptInSet]:
-        """The sets to opt in to that are not used here, unless the person has said which ones are."""
+        """The opt-in sets to offer here; none if the person has chosen already."""
         if is_settled(self.user.folders, self.workspace):
             return []
         used = {rule.use for rule in (*self.worker.rules, *self.user.rules)}
@@ -116,7 +116,7 @@ class ShellPolicy:
 
     @cached_property
     def with_all_sets(self) -> ShellPolicy:
-        """The policy of a person who uses every set to opt in to."""
+        """The policy of a person who uses all opt-in sets."""
         rules = [*self.worker.rules, *map(set_rule, self.others_used)]
         worker = self.worker.model_copy(update={"rules": rules})
         return ShellPolicy(worker, self.user, self.sandbox, self.workspace, held=self.held)
@@ -124,15 +124,15 @@ class ShellPolicy:
     def judge(
         self, line: ReadLine, moved: ReadLine | None = None, *, any_grammar: bool = False
     ) -> LineVerdict:
-        """Return the verdict of the rules on a line, which runs in the working directory.
+        """Judge a line by the rules.
 
-        ``moved`` are the lines by which the shell that reads it has changed its folder. In ``any_grammar``, what could
-        be a blocked command is one, wherever it stands.
+        ``moved`` are earlier lines of the same shell that may have changed its folder. With
+        ``any_grammar``, every word that could be a blocked command counts as one.
         """
         return judge(line, self.rules, self.place, before=moved, any_grammar=any_grammar)
 
     def is_allowed_otherwise(self, line: ReadLine) -> bool:
-        """Return True if rules other than the sets that promise no effect allow a line."""
+        """Return True if rules other than the sets without effect allow a line."""
         place = self.place
         by_rules = self._rules_with_effect.judge_at(place)
         found = by_rules.judge(line, writable=place.writable, is_link=place.is_link)
@@ -140,16 +140,16 @@ class ShellPolicy:
 
     @property
     def blocked_programs(self) -> frozenset[str]:
-        """The names of the programs that rules block, in lower case."""
+        """The names of blocked programs, in lower case."""
         return self.rules.judge_at(self.place).blocked_names
 
     @property
     def blocks_unseen(self) -> bool:
-        """Whether a rule blocks what a shell may do without starting a program."""
+        """True if a rule blocks shell builtins, which no trial can detect."""
         return self.rules.judge_at(self.place).blocks_unseen
 
     def verdict_on_started(self, commands: Iterable[Sequence[str]]) -> Verdict | None:
-        """The verdict on programs that a trial has started, if a rule blocks one of them."""
+        """Return the verdict on programs that a trial started if one of them is blocked."""
         found = next(
             filter(None, map(self.rules.judge_at(self.place).blocked_command, commands)), None
         )
@@ -168,7 +168,7 @@ class ShellPolicy:
 
     @property
     def place(self) -> Place:
-        """The working directory, with the zones as they are now."""
+        """The working directory and the zones, as they are now."""
         zones = self.sandbox.zones
         unasked = [
             zone.path
@@ -186,14 +186,15 @@ class ShellPolicy:
 
     @cached_property
     def rules(self) -> Rules:
-        """The rules of the worker and of its user, and the sets that the person uses here."""
+        """The rules of the worker and its user, and the sets that the person uses here."""
         of_folders = [rule.as_rule() for rule in rules_in(self.user.folders, self.workspace)]
-        lists = [RuleList(_FOLDERS, of_folders), *self._lists]  # before the sets of the worker
+        # The sets of the folder come first, so that a verdict names them and not the worker's.
+        lists = [RuleList(_FOLDERS, of_folders), *self._lists]
         return Rules(lists, Decision(self.worker.default.value))
 
     @cached_property
     def _rules_with_effect(self) -> Rules:
-        """The rules but the sets that promise no effect."""
+        """The rules without the sets that have no effect."""
         lists: list[RuleList] = []
         for each in self._lists:
             lists.append(
@@ -203,7 +204,7 @@ class ShellPolicy:
 
     @cached_property
     def _lists(self) -> list[RuleList]:
-        """The rules of the worker and of its user, as the judge of lines takes them."""
+        """The rules of the worker and its user, converted for the library."""
         return [
             RuleList(name, [rule.as_rule() for rule in section.rules])
             for name, section in self._sections()
@@ -211,14 +212,14 @@ class ShellPolicy:
 
     @property
     def try_first(self) -> TrySetting:
-        """Whether commands are tried: what the user says counts unless that is nothing."""
+        """Whether commands are tried; a setting of the user has priority."""
         return self.worker.try_first if self.user.try_first == "auto" else self.user.try_first
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
         yield from ((_WORKER, self.worker), (_USER, self.user))
 
     def rule_of(self, found: LineVerdict) -> tuple[str | None, Mark | None]:
-        """The rule that decides, if it is one, or the default."""
+        """Return the rule or the default that decides, with its place."""
         if found.match:
             return found.match.name, found.match.rule.where
         deciding = [part for part in found.parts if part.decision is found.decision]
@@ -227,21 +228,20 @@ class ShellPolicy:
         return None, None
 
     def zone_verdict(self, file: FileUse) -> Verdict:
-        """Return what the zones say of a file that a redirection opens.
+        """Return the verdict of the zones on a file that a redirection opens.
 
-        A relative path stays one: a real path could begin like that of another zone.
+        The path stays relative: as a real path, it could start like that of another zone.
         """
         try:
             return self.sandbox.judge(file.path, Access.WRITE if file.writes else Access.READ)
         except ToolError as error:
             if not file.writes and not self._leads_elsewhere(file.path):
-                return Verdict(
-                    Approval.PRE_APPROVED, str(error)
-                )  # below the working directory, with or without a zone
+                # The working directory can be read even if it is not in a zone.
+                return Verdict(Approval.PRE_APPROVED, str(error))
             return Verdict(Approval.ASK, str(error))
 
     def _leads_elsewhere(self, target: str) -> bool:
-        """Whether there is a link on the way to a file."""
+        """Return True if a link is on the way to a file."""
         try:
             return (self.workspace / target).resolve() != self.workspace.resolve() / target
         except (OSError, RuntimeError):
@@ -249,7 +249,7 @@ class ShellPolicy:
 
 
 def details_of(found: LineVerdict) -> tuple[str, ...]:
-    """Return each simple command of a line with what is said of it, and the rule that would cover the one that asks."""
+    """Return a line for each command with its rule, and the rule that would cover the line."""
     details = tuple(map(_detail, found.parts))
     if not found.suggestion:
         return details
@@ -268,5 +268,5 @@ def _detail(part: CommandPart) -> str:
 
 
 def approval_of(decision: Decision) -> Approval:
-    """Return the answer of a judge of lines in the words of all tools."""
+    """Convert a decision of the library to an Approval."""
     return Approval(decision.value)

@@ -1,4 +1,4 @@
-"""Links of a new folder that lead to programs of the machine, as those of a virtual environment do."""
+"""Links to programs of the machine, such as those of a virtual environment."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ _SYSTEM = tuple(
 
 
 def harmless_links(changes: Iterable[PathChange], zones: Iterable[Path]) -> set[PathKey]:
-    """Return new links in folders that were made with them, which lead into that folder, or to a program.
+    """Return the new links that lead into their own new folder, or to a program.
 
-    A program lies where those of the system or of a toolchain are, outside all ``zones``: no command can write it.
+    A program is a file of the system or of a toolchain outside all ``zones``, so that no command
+    can change it.
     """
-    changes, zones = list(changes), list(zones)
+    changes = list(changes)
+    zones = list(zones)
     folders = {
         change.key for change in changes if change.before is None and _kind(change) == "folder"
     }
@@ -66,5 +68,5 @@ def _is_program(target: str, zones: Iterable[Path]) -> bool:
 
 @cache
 def _toolchains(search: str) -> frozenset[Path]:
-    """The folders with programs of users that PATH leads to, which commands may read and not write."""
+    """Return the folders of toolchains on the PATH, which commands can read but not change."""
     return frozenset(path for _, path in find_toolchains(hidden_folders(), search))

@@ -1,7 +1,7 @@
-"""A repository of git after a trial: refs as ``old..new`` with what lies between, the staged diff, and its own records.
+"""Changes of a trial in a git repository: moved refs, staged files and git's records.
 
-Only git reads objects, in a repository of its own that has nothing but these: what a command wrote into a config, hooks
-or attributes does not count there.
+Only git reads objects, from a separate repository without configuration. Settings, hooks and
+attributes that a command has written have no effect there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from forge_cli.sandbox.git.index import staged_entries
 from forge_cli.toolsets.shell.contents import MADE_AT_MOST, compare_bytes
 
 SECONDS = 20.0
-"""The most that git may take for one trial; what it has not told by then is said not to be shown."""
+"""Seconds for git to describe one trial; the rest is reported as not shown."""
 _READ_AT_MOST, _OBJECT_AT_MOST, _CHUNK = 1 << 24, 1 << 28, 1 << 18
 _ABBREVIATED = 7
 _GIT = ".git"
@@ -47,7 +47,7 @@ _KEPT = frozenset(
         *("SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
     )
 )
-"""Files that a commit, fetch, merge or stash writes: rows like others, but none that a program obeys."""
+"""Files that commits, fetches and merges write, and that no program obeys."""
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
 _PACK = re.compile(r"objects/pack/(pack-[0-9a-f]{40,64}\.\w+|multi-pack-index)")
 _OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -57,7 +57,7 @@ _PACKED = re.compile(rf"(?P<oid>{_OID.pattern}) (?P<name>refs/\S+)|\^{_OID.patte
 _LOGGED = re.compile(rf"{_OID.pattern} {_OID.pattern} .*? <[^>\n]*> \d+ [+-]\d{{4}}(?:\t[^\n]*)?")
 _PLACES = ("objects", "logs", "refs")
 _NO_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The name of a tree with nothing in it."""
+"""The hash of the empty tree."""
 _USUAL = (" create mode 100644 ", " delete mode 100644 ")
 _LINKED = 0o160000
 """The mode of a submodule."""
@@ -72,16 +72,16 @@ bigFileThreshold = 1m
 
 
 class StagedEntry(Struct, frozen=True):
-    """A path as it is staged."""
+    """A path in the index."""
 
     mode: int
     object: str
     marks: tuple[str, ...]
-    """Words by which git treats the file otherwise from then on."""
+    """Flags of the index that change how git treats the file."""
 
 
 class StagedChange(Struct, frozen=True):
-    """A path that is staged otherwise than before; None where it is not staged."""
+    """A path whose index entry changed; None for a missing entry."""
 
     name: bytes
     before: StagedEntry | None
@@ -93,17 +93,18 @@ class StagedChange(Struct, frozen=True):
 
     @property
     def has_other_contents(self) -> bool:
-        """Whether more than the mode and the marks differ."""
+        """True if the contents differ, not only the mode or the flags."""
         objects = [side and side.object for side in self.sides]
         return objects[0] != objects[1]
 
 
 class Repository:
-    """One ``.git`` folder in which a trial changed something."""
+    """A ``.git`` folder that a trial changed."""
 
     def __init__(self, changes: ChangeSet, zone: str, parts: tuple[str, ...], ends: float) -> None:
-        """``parts`` lead to the ``.git`` folder, and ``ends`` is when git has to be done."""
-        self._changes, self._ends = changes, ends
+        """``parts`` is the path of the ``.git`` folder, ``ends`` the deadline for git."""
+        self._changes = changes
+        self._ends = ends
         self.folder = Path(zone, *parts)
         self._inside = {
             "/".join(change.parts[len(parts) :]): change
@@ -114,11 +115,11 @@ class Repository:
         }
         self._files = {str(change.path): change for change in changes.changes}
         self.unseen = 0
-        """Things that git could not tell."""
+        """Differences that git could not show."""
 
     @cached_property
     def records(self) -> Mapping[str, PathChange]:
-        """The changes in its own records, which have rows together: objects, logs, refs and the index."""
+        """Changes in objects, logs, refs and the index, which share rows."""
         if not self._is_repository:
             return {}
         return {
@@ -127,7 +128,7 @@ class Repository:
 
     @cached_property
     def kept(self) -> list[PathChange]:
-        """Changes that have rows of their own, but which come with every commit or fetch."""
+        """Changes with rows of their own that belong to any commit or fetch."""
         return [
             change for name, change in self._inside.items() if name in _KEPT and _is_plain(change)
         ]
@@ -171,13 +172,12 @@ class Repository:
         return False
 
     def _is_object(self, name: str, change: PathChange) -> bool:
-        """An object that has the name of its contents; one that was there before never gets others."""
+        """Return True for an object whose name matches its contents."""
         found = _OBJECT.fullmatch(name)
         if found is None or change.what not in ("made", "deleted", "times"):
             return False
-        if (
-            change.what != "made" or len(found[2]) > 38
-        ):  # git touches an object that is there already
+        # git updates the time of an object that exists; SHA-256 names are not checked.
+        if change.what != "made" or len(found[2]) > 38:
             return True
         return _loose_name(self._changes.source(change, "after")) == found[1] + found[2]
 
@@ -196,7 +196,7 @@ class Repository:
         return after is None or _REF.fullmatch(after.decode(errors="replace")) is not None
 
     def _read(self, name: str, side: Side) -> bytes | None:
-        """The contents of a file before or after; None if there is none, or it is no file of that kind."""
+        """Return the contents of a file before or after; None for a missing or special file."""
         change, path = self._inside.get(name), self.folder / name
         if change is not None:
             entry = change.before if side == "before" else change.after
@@ -211,7 +211,7 @@ class Repository:
     # --- refs
 
     def _packed(self, side: Side) -> Mapping[str, str] | None:
-        """The refs in ``packed-refs``; None if it has anything else in it."""
+        """Return the refs in ``packed-refs``; None if the file contains anything else."""
         found: dict[str, str] = {}
         for line in (self._read("packed-refs", side) or b"").decode(errors="replace").splitlines():
             match = _PACKED.fullmatch(line)
@@ -229,7 +229,7 @@ class Repository:
 
     @cached_property
     def refs(self) -> list[tuple[str, str | None, str | None]]:
-        """Each ref that was moved, with what it was before and is after."""
+        """The refs that moved, with their old and new values."""
         names = [name for name in self.records if name == "HEAD" or name.startswith("refs/")]
         if "packed-refs" in self.records:
             before, after = (self._packed(side) or {} for side in _SIDES)
@@ -241,7 +241,7 @@ class Repository:
         return [(name, was, now) for name, was, now in found if was != now]
 
     def _head(self, side: Side) -> str | None:
-        """The commit that is checked out."""
+        """Return the checked out commit."""
         head = self._ref("HEAD", side)
         return self._ref(head, side) if head and head.startswith("refs/") else head
 
@@ -249,7 +249,7 @@ class Repository:
 
     @cached_property
     def staged(self) -> list[StagedChange] | None:
-        """The paths that are staged otherwise; None if an index cannot be read."""
+        """The changed index entries; None if an index cannot be read."""
         if "index" not in self._inside:
             return []
         try:
@@ -266,7 +266,7 @@ class Repository:
     # --- what people see
 
     def rows(self, name: str) -> Iterator[str]:
-        """A row for each ref, for what is staged, and for objects and logs together."""
+        """Yield a row for each ref, for the index, and for objects and logs together."""
         for ref, before, after in self.refs:
             yield f"git      {name} {ref} {_short(before)}..{_short(after)}"
         if "index" in self.records:
@@ -282,24 +282,24 @@ class Repository:
                 ),
                 (
                     counted(sum(each.after is None for each in staged), "file"),
-                    "not staged any more",
+                    "no longer staged",
                 ),
             ]
-            told = [f"{count} {what}" for count, what in counts if not count.startswith("0 ")]
-            yield f"git      {name} index ({', '.join(told) or 'other flags and times of files'})"
+            parts = [f"{count} {what}" for count, what in counts if not count.startswith("0 ")]
+            yield f"git      {name} index ({', '.join(parts) or 'other flags and times of files'})"
         files = [
             file for file, each in self.records.items() if _is_plain(each) and each.what != "times"
         ]
-        objects, logs = (
-            sum(file.startswith(place) for file in files) for place in ("objects/", "logs/")
-        )
-        if told := [
-            counted(count, what) for count, what in ((objects, "object"), (logs, "log")) if count
-        ]:
-            yield f"git      {name} {', '.join(told)}"
+        totals: list[str] = []
+        for place, what in (("objects/", "object"), ("logs/", "log")):
+            count = sum(file.startswith(place) for file in files)
+            if count:
+                totals.append(counted(count, what))
+        if totals:
+            yield f"git      {name} {', '.join(totals)}"
 
     def differences(self, at_most: int) -> Iterator[list[str]]:
-        """For each ref that was moved what lies between, then all that is staged otherwise."""
+        """Yield the differences of each moved ref, and then the staged changes."""
         if not self.refs and not self.staged:
             return
         with _Git(self._objects(), self._changes.folder / "git", self._ends) as git:
@@ -313,15 +313,16 @@ class Repository:
             yield from self._staged_differences(git, at_most)
 
     def _between(self, git: _Git, ref: str, before: str | None, after: str) -> list[str]:
-        """The files that differ between two commits, with how many lines."""
+        """Return the files that differ between two commits, with line counts."""
         title = visible(f"git diff --stat {_short(before)}..{_short(after)} ({ref})")
         told = git.run(
             "diff-tree", "-r", "--no-renames", "--numstat", "--summary", before or _NO_TREE, after
         )
         if told is None:
             self.unseen += 1
-            return [title, " what lies between cannot be shown"]
-        lines, total = [title], [0, 0, 0]
+            return [title, " the difference cannot be shown"]
+        lines = [title]
+        total = [0, 0, 0]
         for line in told.decode(errors="surrogateescape").splitlines():
             added, _, rest = line.partition("\t")
             gone, tab, path = rest.partition("\t")
@@ -353,7 +354,7 @@ class Repository:
                 yield contents if is_named else [title, *contents]
 
     def _is_shown(self, staged: StagedChange) -> bool:
-        """Whether the same difference is shown of the file itself."""
+        """Return True if the same difference is shown for the file itself."""
         change = self._files.get(str(self.folder.parent / os.fsdecode(staged.name)))
         if change is None or not staged.has_other_contents or _marked(staged):
             return False
@@ -391,7 +392,7 @@ class Repository:
         return list(found.difference)
 
     def _objects(self) -> list[Path]:
-        """The folders of objects, first that of the copy."""
+        """Return the object folders, that of the copy first."""
         copy = self._inside.get("objects") or next(iter(self._inside.values()))
         above = len(copy.parts) - 1 - list(reversed(copy.parts)).index(_GIT)
         inner = PathChange(copy.zone, (*copy.parts[: above + 1], "objects"), None, None)
@@ -402,7 +403,7 @@ _SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def repositories_in(changes: ChangeSet) -> list[Repository]:
-    """Return every repository of which the records may have changed."""
+    """Return every repository whose records may have changed."""
     ends = time.monotonic() + SECONDS
     found: dict[tuple[str, tuple[str, ...]], None] = {}
     for change in changes.changes:
@@ -413,10 +414,12 @@ def repositories_in(changes: ChangeSet) -> list[Repository]:
 
 
 class _Git:
-    """Git in an empty repository that has the objects of another one, for one reading."""
+    """Git in a temporary empty repository that borrows the objects of another one."""
 
     def __init__(self, objects: Iterable[Path], folder: Path, ends: float) -> None:
-        self._objects, self._folder, self._ends = objects, folder, ends
+        self._objects = objects
+        self._folder = folder
+        self._ends = ends
 
     def __enter__(self) -> _Git:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -436,7 +439,7 @@ class _Git:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, *args: str, feed: bytes = b"") -> bytes | None:
-        """Return what git says; None if it fails, is not there, or takes too long."""
+        """Return the output of git; None if it fails, is missing or takes too long."""
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self._folder),
@@ -468,7 +471,7 @@ class _Git:
         return None
 
     def blobs(self, names: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the contents of objects, but for those that are large or not there."""
+        """Return the contents of objects, except for large and missing ones."""
         if not names:
             return {}
         feed = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
@@ -481,7 +484,8 @@ class _Git:
             for line in listed
             if len(line) == 3 and line[1] == b"blob" and int(line[2]) <= _READ_AT_MOST
         ]
-        found, at = {}, 0
+        found: dict[str, bytes] = {}
+        at = 0
         said = self.run("cat-file", "--batch", feed=b"".join(name + b"\n" for name in small)) or b""
         while at < len(said):
             end = said.index(b"\n", at)
@@ -492,23 +496,22 @@ class _Git:
 
 
 def _entries(index: bytes | None) -> Iterator[tuple[bytes, StagedEntry]]:
-    """Every path that is staged; ValueError if the index cannot be read."""
+    """Yield every path in an index; raise ValueError if it cannot be read."""
     if index is None:
         return
     try:
         for mode, digest, flags, more, name in staged_entries(index):
             stage, marks = flags >> 12 & 3, flags | more << 16
-            told = tuple(word for bit, word in _MARKS.items() if marks & bit)
-            yield (
-                name if not stage else b"%b (side %d)" % (name, stage),
-                StagedEntry(mode, digest.hex(), told),
-            )
+            words = tuple(word for bit, word in _MARKS.items() if marks & bit)
+            if stage:  # a conflict stages several versions of one path
+                name = b"%b (side %d)" % (name, stage)
+            yield name, StagedEntry(mode, digest.hex(), words)
     except (IndexError, StructError) as error:
         raise ValueError(str(error)) from None
 
 
 def _is_plain(change: PathChange) -> bool:
-    """Whether it is an ordinary file, before and after."""
+    """Return True for an ordinary file, before and after."""
     entries = [entry for entry in (change.before, change.after) if entry]
     return all(entry.kind == "file" and not entry.mode & 0o7113 for entry in entries)
 
@@ -520,19 +523,23 @@ def _short(name: str | None) -> str:
 
 
 def _marked(staged: StagedChange) -> str:
-    """The mode and the marks, where they change."""
+    """Return the changes of mode and flags, in brackets."""
     before, after = staged.sides
-    told = []
+    parts: list[str] = []
     if before and after and before.mode != after.mode:
-        told.append(f"mode {before.mode:o} to {after.mode:o}")
+        parts.append(f"mode {before.mode:o} to {after.mode:o}")
     if after and (not before or before.marks != after.marks):
-        told += after.marks or (["no marks any more"] if before else [])
-    return f" ({', '.join(told)})" if told else ""
+        parts += after.marks
+        if before and not after.marks:
+            parts.append("flags cleared")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _loose_name(path: Path) -> str | None:
-    """The name that an object has by its contents; None if it is none, or takes too much to look at."""
-    reader, digest, left = zlib.decompressobj(), sha1(), _OBJECT_AT_MOST  # noqa: S324 - it is the name that git gives
+    """Return the name of an object by its contents; None if it is invalid or too large."""
+    reader = zlib.decompressobj()
+    digest = sha1()  # noqa: S324 - git names objects by it
+    left = _OBJECT_AT_MOST  # bounds the work on a small file that unpacks to a huge one
     try:
         with path.open("rb") as file:
             data = file.read(_CHUNK)
@@ -551,4 +558,4 @@ def _blob_name(path: Path) -> str | None:
         data = path.read_bytes()
     except OSError:
         return None
-    return sha1(b"blob %d\0" % len(data) + data).hexdigest()  # noqa: S324 - it is the name that git gives
+    return sha1(b"blob %d\0" % len(data) + data).hexdigest()  # noqa: S324 - git names objects by it

@@ -1,4 +1,4 @@
-"""One rule of the sections ``toolsets.shell`` and ``policy.shell``."""
+"""A rule of the sections ``toolsets.shell`` and ``policy.shell``."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from forge_cli.schema.config import Config
 
 
 class ShellRule(Config):
-    """One rule: what to say of the simple commands whose words start with the tokens of ``pattern``.
+    """A rule for simple commands that start with the words of ``pattern``, or a rule set.
 
-    Or a set of them that forge keeps, by its name, all of which pre-approve.
+    A rule set is named by ``use``; all of its patterns pre-approve.
     """
 
     pattern: str = ""
-    """The first tokens of a simple command."""
+    """The first words of a simple command."""
     approval: Approval = Approval.PRE_APPROVED
-    """The approval of commands that match it."""
+    """The approval of commands that match."""
     use: SetName | None = None
-    """A rule set that forge keeps: reading, testing or linting; it stands alone."""
+    """A rule set of forge, such as reading or testing; no other key goes with it."""
     reason: str | None = None
-    """Shown in the refusal or the prompt."""
+    """Shown when the rule blocks or asks."""
     match: list[str] = Field(default=[])
-    """Command lines that it must match, checked at load."""
+    """Command lines that the rule must match, checked when it is loaded."""
     not_match: list[str] = Field(default=[])
-    """Command lines that it must not match."""
+    """Command lines that the rule must not match."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
         given = self.model_fields_set
         if self.use and len(given) > 1:
             raise ValueError(
-                "'use' stands alone: a rule set has its own patterns, which pre-approve"
+                "'use' takes no other key: a rule set has its own patterns, which pre-approve"
             )
         if not self.use and (
             missing := [name for name in ("pattern", "approval") if name not in given]
@@ -44,7 +44,7 @@ class ShellRule(Config):
         return self
 
     def as_rule(self) -> Rule:
-        """Return the rule as the judge of lines takes it, with its place in the file."""
+        """Convert the rule for the library, with its place in the file."""
         return Rule(
             pattern=self.pattern,
             decision=Decision(self.approval.value),

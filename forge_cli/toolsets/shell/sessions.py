@@ -1,4 +1,4 @@
-"""Commands that keep running between calls: each has a number, its unread output, and what may read its input."""
+"""Commands that keep running between calls: each has a number and unread output."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from forge_cli.sandbox.processes.child import Child
 
 SESSION = "shell.session"
 INTERRUPT, END = "\x03", "\x04"
-"""Ctrl+C, and Ctrl+D, which ends the input behind other characters, too."""
+"""Ctrl+C and Ctrl+D; Ctrl+D after other characters ends the input, too."""
 SESSIONS_AT_MOST = 8
 _BEYOND_ASCII = 0x80
 
 
 @dataclass
 class ProcessSession:
-    """One command at work."""
+    """A command that runs between calls."""
 
     number: int
     command: str
     child: Child
     encoding: str = "utf-8"
-    """Of what it reads, and of what it writes."""
+    """The encoding of its input and output."""
     shell: bool = False
-    """It is a bare bash: each line written to it is a command line."""
+    """True for a plain bash, which executes each line written to it."""
     other_shell: bool = False
-    """It may read commands in a grammar that the rules do not know."""
+    """True if it may execute commands in a syntax that the rules do not know."""
     doubt: str | None = None
-    """Why a line that is pre-approved elsewhere asks here."""
+    """Why a line that would be pre-approved elsewhere asks here."""
     moved: str = ""
-    """The lines by which it may have left the working directory, or made links in it."""
+    """Earlier lines that may have changed the folder, or made links in it."""
     unfinished: str = ""
-    """The end of what was written, which the next characters may continue."""
+    """The last line written, which the next characters may continue."""
 
     def judged_text(self, chars: str) -> str:
-        """The lines that a shell would have read in whole once it got these characters."""
+        """Return the complete lines that a shell has after it reads these characters."""
         return self.unfinished + chars.removesuffix(END)
 
     def wrote(self, chars: str, *, pre_approved: bool) -> None:
@@ -61,18 +61,18 @@ class ProcessSession:
     @staticmethod
     def _new_doubt(text: str, pre_approved: bool) -> str | None:
         if not pre_approved:
-            return "something was written to this shell before that is not pre-approved"
+            return "earlier input of this shell was not pre-approved"
         if may_read(read(text)):
-            return "a command in this shell may read it (one that is started with < /dev/null does not)"
+            return "a command in this shell may read it; start commands with < /dev/null"
         return None
 
     def encode(self, chars: str) -> bytes:
-        """The characters as bytes of the locale; a shell must not find others in them than were judged."""
+        """Encode characters for the locale; refuse those that a shell could misread."""
         try:
             data = chars.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise ToolError(
-                f"nothing was written: {self._locale} has no {_name(chars[error.start])}"
+                f"nothing was written: {self._locale} lacks {_name(chars[error.start])}"
             ) from None
         for char in chars if self.shell else "":
             if not char.isascii() and min(char.encode(self.encoding)) < _BEYOND_ASCII:
@@ -87,18 +87,20 @@ class ProcessSession:
 
     async def write(self, data: bytes) -> None:
         if self.child.stdin is None:
-            raise ToolError(f"session {self.number} takes no input")
+            raise ToolError(f"the input of session {self.number} is closed")
         await self.child.stdin.write(data.removesuffix(END.encode()))
         if data.endswith(END.encode()):
             self.child.stdin.close()
 
     def interrupt(self) -> None:
-        """Interrupt as Ctrl+C does: a bare shell continues with its next line, what it has started does not."""
+        """Send an interrupt as Ctrl+C does; a plain shell survives it, its commands do not."""
         contained = self.child.tree.contained
         if not contained and not self.shell:
             with suppress(ProcessLookupError):
                 os.killpg(self.child.pid, signal.SIGINT)
             return
+        # In a container, the first process and the one that started it keep the others alive:
+        # only what they have started is interrupted, except for a plain shell.
         members = self.child.tree.members()
         keepers = {
             one.pid for one in members if contained and self.child.pid in (one.pid, one.parent)
@@ -113,13 +115,13 @@ class ProcessSession:
                     os.kill(one.pid, signal.SIGINT)
 
     def interrupted(self) -> ToolInterrupted:
-        """The error of a session that was stopped with the call that started it."""
+        """Return the error for a session that was stopped with the call that started it."""
         output = self.child.stdout.take(outcome.READ_AT_ONCE)
         value = _value(None, "interrupted", INTERRUPTED_CALL, output, running=False)
         return ToolInterrupted("interrupted", value=value if output else None)
 
     async def wait(self, seconds: float, show: Callable[[str], None]) -> None:
-        """Until the command has ended, or for so long; ``show`` gets what it has printed last."""
+        """Wait until the command ends or the time is over; ``show`` gets its latest output."""
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as watching:
                 watching.start_soon(self.child.watch, show)
@@ -132,7 +134,7 @@ def _name(char: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The text behind the last newline that surely ends a line: one behind a backslash may not."""
+    """Return the text after the last newline that has no backslash before it."""
     end = text.rfind("\n")
     while end > 0 and text[end - 1] == "\\":
         end = text.rfind("\n", 0, end)
@@ -150,11 +152,11 @@ class Sessions:
     """The sessions of one toolset, by number."""
 
     def __init__(self, notify: Notify) -> None:
-        """``notify`` is told which commands are running, whenever that changes."""
+        """``notify`` is called with the running commands whenever they change."""
         self._notify = notify
         self._sessions: dict[int, ProcessSession] = {}
         self._running: dict[int, RunningCommand] = {}
-        """Those that somebody was told of."""
+        """The running commands that were reported."""
         self._last = 0
 
     def add(
@@ -169,22 +171,22 @@ class Sessions:
         return session
 
     def check_room(self) -> None:
-        """An error unless there is room for one more."""
+        """Raise ToolError if there are too many sessions."""
         if len(self._sessions) >= SESSIONS_AT_MOST:
             raise ToolError(
-                f"sessions {self._known()} are open, which is the most; read or end one first"
+                f"there are {SESSIONS_AT_MOST} open sessions: {self._known()}; end one first"
             )
 
     def get(self, number: int) -> ProcessSession:
         if number not in self._sessions:
-            raise ToolError(f"there is no session {number}; open are: {self._known()}")
+            raise ToolError(f"there is no session {number}; open sessions: {self._known()}")
         return self._sessions[number]
 
     def close(self, session: ProcessSession) -> None:
         self._sessions.pop(session.number, None)
 
     def _keep_running(self, session: ProcessSession) -> None:
-        """Let people know of a command that works on after its call."""
+        """Report a command that keeps running after its call."""
         number = session.number
         if number in self._running:
             return
@@ -204,7 +206,7 @@ class Sessions:
         )
 
     def end(self) -> None:
-        """Tell nothing any more: what still runs ends with the worker."""
+        """Report nothing from now on, because running commands end with the worker."""
         self._running.clear()
 
     async def news(
@@ -214,14 +216,16 @@ class Sessions:
         show: Callable[[str], None],
         at_most: int = outcome.READ_AT_ONCE,
     ) -> Custom:
-        """The output of a session since the last time, and whether it still runs; the end of one may be an error."""
+        """Return the new output; raise an error that contains it if the command failed."""
         await session.wait(milliseconds / 1000, show)
         child, number = session.child, session.number
         output = child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
         if child.running or child.stdout.pending:
             if child.running:
                 self._keep_running(session)
-            state = f"session_id: {number}{'' if child.running else ' (it has ended; more output waits)'}"
+            state = f"session_id: {number}"
+            if not child.running:
+                state += " (it has ended; there is more output to read)"
             return _value(number, state, state, output, running=child.running)
         self.close(session)
         done = child.finished()

@@ -1,4 +1,4 @@
-"""The effect of a trial as people see it before they answer: every change, and nothing is applied that is not here."""
+"""The effect of a trial as people see it before they answer; nothing else is applied."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from forge_cli.toolsets.shell.made_folders import MadeFolder, made_folders, new_
 from forge_cli.toolsets.shell.repository import repositories_in
 
 SHOWN_AT_MOST = TRIAL_LIMIT - 100_000
-"""Characters of all rows and differences; the rest is for what a command said."""
+"""Characters of all rows and differences; the output of the command has its own limit."""
 UNFOLDED_AT_MOST = VALUE_LIMIT
-"""Characters that stand behind all lines of folders: every path as long as there is room, then contents."""
+"""Characters of the details of all folders: paths first, then contents."""
 _CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
     "made": "created",
     "changed": "changed",
@@ -55,31 +55,31 @@ _ACL = "system.posix_acl_"
 
 
 class ShownEffect(Struct, frozen=True):
-    """All changes of a trial in words; what a yes applies is taken from here."""
+    """The changes of a trial as they are shown; only these are applied."""
 
     text: str
-    """A row for each change, then the contents of files."""
+    """A row for each change, followed by the differences of files."""
     changed: tuple[TriedChange, ...]
-    """The rows for programs."""
+    """The changes for programs."""
     paths: frozenset[PathKey]
-    """Every path of which there is a row, or that stands behind the line of a folder."""
+    """The paths that have a row, or belong to the line of a folder."""
     unseen: int
-    """Files of which the contents are not shown, because they are binary or large."""
+    """Files whose contents are not shown, because they are binary or large."""
     protected: int
     """Changes of protected names."""
     records: frozenset[PathKey]
-    """Paths by which git keeps the history, which have a row for each ref and not for each file."""
+    """Paths of git's own records, which share a row for each ref."""
     moved: frozenset[Path]
-    """Files that are gone, and of which a new one has the contents."""
+    """Deleted files for which a new file has the same contents."""
     fits: bool
-    """False where files that were there before differ in more than can be shown."""
+    """False if existing files have more differences than can be shown."""
     folded: tuple[FoldedLine, ...] = ()
-    """Lines of folders that were made, with what is in them."""
+    """Lines of new folders, with their details."""
     behind: int = 0
     """Changes that these lines stand for."""
 
     def of(self, changes: ChangeSet) -> ChangeSet:
-        """Return only those changes that were shown."""
+        """Return only the changes that were shown."""
         return ChangeSet(
             changes.folder,
             tuple(change for change in changes.changes if change.key in self.paths),
@@ -88,26 +88,26 @@ class ShownEffect(Struct, frozen=True):
 
     @property
     def stamp(self) -> str:
-        """The identity of what was shown."""
+        """The hash of the shown text."""
         return sha256(self.text.encode(errors="surrogateescape")).hexdigest()
 
 
 def show_changes(changes: ChangeSet, workspace: Path, seconds: float = inf) -> ShownEffect:
-    """Describe all changes: first those of what was there before, with their differences, then what was made.
+    """Describe all changes: first those of existing files with their differences, then new files.
 
-    After so many ``seconds`` no more files are compared, and it does not fit.
+    After ``seconds``, no more files are compared, and the result does not fit.
     """
     return _Describer(changes, workspace, monotonic() + seconds).describe()
 
 
 def why_protected(change: PathChange) -> str | None:
-    """The reason why the name of a change is protected, or its path; None if neither is."""
+    """Return why a name or path is protected; None if it is not."""
     found = protected_among(change.parts)
     return found[1] if found else change.loaded
 
 
 def name_from(path: Path, workspace: Path) -> str:
-    """The path as it is from the working directory, or whole where it lies elsewhere."""
+    """Return a path relative to the working directory, or the absolute path outside of it."""
     return _name_from(str(path), str(workspace))
 
 
@@ -118,22 +118,25 @@ def _name_from(path: str, workspace: str) -> str:
 
 
 class _Row(Struct):
-    """One change with what is known of it."""
+    """One change and its details."""
 
     change: PathChange
     contents: FileContents | None = None
-    """None where no file has other contents than before."""
+    """None if no file has changed contents."""
     details: list[str] = []
     folder: MadeFolder | None = None
-    """The folder whose line this row is."""
+    """The folder that this row stands for."""
 
 
 class _Describer:
     def __init__(self, changes: ChangeSet, workspace: Path, ends: float) -> None:
-        self._changes, self._workspace, self._ends = changes, workspace, ends
+        self._changes = changes
+        self._workspace = workspace
+        self._ends = ends
         self._first: dict[tuple[str, int], PathChange] = {}
-        """By the number of a file on disk: the first of its names."""
-        self._left, self._fits = SHOWN_AT_MOST, True
+        """The first shown name of each file on disk."""
+        self._left = SHOWN_AT_MOST
+        self._fits = True
         self._unfolded_left = UNFOLDED_AT_MOST
         self._paths: set[PathKey] = set()
         self._records: set[PathKey] = set()
@@ -172,7 +175,7 @@ class _Describer:
         text = "\n".join(lines)
         return ShownEffect(
             text,
-            changed=tuple(self._told(changes)),
+            changed=tuple(self._changes_for_programs(changes)),
             paths=frozenset(self._paths),
             unseen=sum(1 for row in rows if row.contents and not row.contents.shown)
             + sum(each.unseen for each in found),
@@ -185,11 +188,11 @@ class _Describer:
         )
 
     def _place_of(self, change: PathChange) -> tuple[bool, bool, str, tuple[str, ...]]:
-        """The order of rows: first of changes to what was there before, and of protected names before others."""
+        """Return the sort key of a row: existing paths first, then protected names."""
         return change.before is None, self._why[change.key] is None, change.zone, change.parts
 
     def _folders(self, changes: Sequence[PathChange]) -> Mapping[PathKey, MadeFolder]:
-        """The new folders that are one line each."""
+        """Return the new folders that are shown as one line."""
 
         def is_protected(change: PathChange) -> bool:
             return self._why[change.key] is not None
@@ -200,16 +203,14 @@ class _Describer:
         return {each.change.key: each for each in found}
 
     def _unfold(self, row: _Row) -> FoldedLine:
-        """The line of a folder, with a row for each path behind it, and the contents of files while there is room."""
+        """Return the line of a folder with the rows of its paths, and contents that fit."""
         inside = row.folder.inside if row.folder else ()
         lines: list[str] = []
         for number, change in enumerate(inside):
-            size = (
-                [counted(change.after.size, "byte")]
-                if change.after and change.after.kind == "file"
-                else []
-            )
-            line = self._line(_Row(change, None, [*size, *self._details(change, None)]))
+            details = list(self._details(change, None))
+            if change.after and change.after.kind == "file":
+                details.insert(0, counted(change.after.size, "byte"))
+            line = self._line(_Row(change, None, details))
             self._unfolded_left -= len(line) + 1
             if self._unfolded_left < 0:
                 lines.append(f"and {counted(len(inside) - number, 'more path')}")
@@ -228,11 +229,13 @@ class _Describer:
 
     def _row(self, change: PathChange, folder: MadeFolder | None = None) -> _Row:
         row = _Row(change, self._contents(change), folder=folder)
-        row.details = [*([folder.size] if folder else []), *self._details(change, row.contents)]
+        row.details = list(self._details(change, row.contents))
+        if folder:
+            row.details.insert(0, folder.size)
         return row
 
     def _contents(self, change: PathChange) -> FileContents | None:
-        """The contents of a file that was made, changed or deleted, as far as there is room for them."""
+        """Return the contents of a changed file, as far as they fit."""
         if change.what in ("mode", "times", "linked"):
             return None
         files = [entry for entry in (change.before, change.after) if entry and entry.kind == "file"]
@@ -251,9 +254,8 @@ class _Describer:
         return FileContents(found.kind, shown=False)
 
     def _compare(self, change: PathChange) -> FileContents:
-        is_old, is_new = (
-            bool(entry and entry.kind == "file") for entry in (change.before, change.after)
-        )
+        is_old = change.before is not None and change.before.kind == "file"
+        is_new = change.after is not None and change.after.kind == "file"
         name = self._name_of(change)
         at_most = CHANGED_AT_MOST if self._why[change.key] else MADE_AT_MOST
         try:
@@ -268,7 +270,7 @@ class _Describer:
             return FileContents(f"cannot be read: {error.strerror}", shown=False)
 
     def _details(self, change: PathChange, contents: FileContents | None) -> Iterator[str]:
-        """All that the row says in brackets."""
+        """Yield the details that the row shows in brackets."""
         before, after = change.before, change.after
         if change.what == "replaced" and before and after:
             yield f"{_described(before)} before"
@@ -294,13 +296,16 @@ class _Describer:
             yield from self._attributes(change)
 
     def _link(self, change: PathChange, before: Entry | None, after: Entry) -> Iterator[str]:
-        was = f", before to {before.detail}" if before and before.kind == "link" else ""
-        leads = os.path.normpath(change.path.parent / after.detail)
-        outside = "" if Path(leads).is_relative_to(change.zone) else ", outside the zone"
-        yield f"link to {after.detail}{was}{outside}"
+        text = f"link to {after.detail}"
+        if before and before.kind == "link":
+            text += f", before to {before.detail}"
+        target = os.path.normpath(change.path.parent / after.detail)
+        if not Path(target).is_relative_to(change.zone):
+            text += ", outside the zone"
+        yield text
 
     def _modes(self, change: PathChange) -> Iterator[str]:
-        """The mode and owner, where they change, or are not what every new file gets."""
+        """Yield changes of mode and owner, and unusual modes of new files."""
         before, after = change.before, change.after
         if after is None or after.kind == "link":
             return
@@ -317,24 +322,27 @@ class _Describer:
             yield f"owner {before.owner[0]}:{before.owner[1]} to {after.owner[0]}:{after.owner[1]}"
 
     def _attributes(self, change: PathChange) -> Iterator[str]:
-        """The names of extended attributes that a file or folder gets."""
+        """Yield the names of extended attributes that a file or folder gets."""
         try:
             names = sorted(attributes_of(self._changes.source(change, "after")))
         except OSError:
             return
         if names:
-            yield f"attributes {', '.join('ACL' if name.startswith(_ACL) else name for name in names)}"
+            known = ("ACL" if name.startswith(_ACL) else name for name in names)
+            yield f"attributes {', '.join(known)}"
 
     def _line(self, row: _Row) -> str:
-        """The row of one change, which counts as shown from here on."""
+        """Return the row of a change, and count the change as shown."""
         change = row.change
         self._paths.add(change.key)
         if row.folder:
             self._paths |= paths_of([row.folder])
-        what = _WORDS.get(change.what, change.what)
-        details = f" ({', '.join(row.details)})" if row.details else ""
-        protected = f" PROTECTED: {why}" if (why := self._why_protected(change)) else ""
-        return visible(f"{what:<8} {self._name(change)}{details}{protected}")
+        line = f"{_WORDS.get(change.what, change.what):<8} {self._name(change)}"
+        if row.details:
+            line += f" ({', '.join(row.details)})"
+        if why := self._why_protected(change):
+            line += f" PROTECTED: {why}"
+        return visible(line)
 
     def _why_protected(self, change: PathChange) -> str | None:
         return None if change.key in self._records else self._why[change.key]
@@ -343,43 +351,45 @@ class _Describer:
         return _name_from("/".join((change.zone.rstrip("/"), *change.parts)), str(self._workspace))
 
     def _name(self, change: PathChange) -> str:
-        name, kind = self._name_of(change), (change.after or change.before)
-        return f"{name}/" if kind and kind.kind == "folder" else name
+        name = self._name_of(change)
+        entry = change.after or change.before
+        return f"{name}/" if entry and entry.kind == "folder" else name
 
-    def _told(self, changes: Sequence[PathChange]) -> Iterator[TriedChange]:
-        """The same for programs: a file with the contents of one that is gone names that, which is a row of its own."""
+    def _changes_for_programs(self, changes: Sequence[PathChange]) -> Iterator[TriedChange]:
+        """Yield the changes for programs; a moved file names its old path."""
         gone: dict[str, list[PathChange]] = {}
         for change in changes:
-            if change.after is None and (look := self._look(change, "before")):
-                gone.setdefault(look, []).append(change)
+            # Hashing is slow, so only files of equal size and mode are hashed.
+            if change.after is None and (key := self._key(change, "before")):
+                gone.setdefault(key, []).append(change)
         for change in changes:
-            entry, kind = change.after or change.before, _CHANGES[change.what]
-            path, size = self._name_of(change), entry.size if entry else 0
-            found = gone.get(self._look(change, "after") or "", []) if change.before is None else []
-            same = [
-                each for each in found if self._hash(each, "before") == self._hash(change, "after")
-            ]
-            mode = self._told_mode(change)
+            entry = change.after or change.before
+            size = entry.size if entry else 0
+            path = self._name_of(change)
+            same: list[PathChange] = []
+            if change.before is None:
+                for each in gone.get(self._key(change, "after") or "", []):
+                    if self._hash(each, "before") == self._hash(change, "after"):
+                        same.append(each)
+            mode = self._new_mode(change)
             if same:
                 self._moved.add(same[0].path)
                 yield TriedChange(path, "renamed", size, self._name_of(same[0]), mode)
             else:
-                yield TriedChange(path, kind, size, mode=mode)
+                yield TriedChange(path, _CHANGES[change.what], size, mode=mode)
 
-    def _told_mode(self, change: PathChange) -> str | None:
+    def _new_mode(self, change: PathChange) -> str | None:
         after = without_set_id(change).after
         if after is None or not any(True for _ in self._modes(change)):
             return None
         return f"{after.mode:o}"
 
-    def _look(self, change: PathChange, side: Side) -> str | None:
-        """By which a file may be known again under another name; None for what is not a file."""
+    def _key(self, change: PathChange, side: Side) -> str | None:
+        """Return a key to find a moved file by; None for other things."""
         entry = change.before if side == "before" else change.after
-        return (
-            f"{entry.size} {entry.mode:o}"
-            if entry and entry.kind == "file" and entry.size
-            else None
-        )
+        if entry is None or entry.kind != "file" or not entry.size:
+            return None
+        return f"{entry.size} {entry.mode:o}"
 
     def _hash(self, change: PathChange, side: Side) -> str | None:
         path = change.path if side == "before" else self._changes.source(change, "after")

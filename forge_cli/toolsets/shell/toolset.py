@@ -1,4 +1,4 @@
-"""The toolset ``shell``: command lines judged by rules, run confined where that works, stopped with all they start."""
+"""The toolset ``shell``: command lines judged by rules, confined where possible."""
 
 from __future__ import annotations
 
@@ -51,22 +51,24 @@ if TYPE_CHECKING:
     from forge_cli.toolsets.shell.shown import ShownEffect
     from forge_cli.toolsets.shell.trying import Keep, KeptTrials
 
-LINES_AT_MOST = 64
+MAX_LINES = 64
+"""Judged lines that are kept for open calls."""
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 RESULT = "shell.result"
 RULED = "ruled"
-"""The basis of a line that rules pre-approve: no person was asked about what it deletes."""
+"""The basis of a line that rules pre-approve, so that nobody was asked about its deletions."""
 COVERED = "covered"
-"""The basis of a verdict on a line that only rule sets allow which promise no effect."""
-_MAY_BE_BLOCKED = (
-    "this line is not tried on a copy, as it may do something that is blocked and is no program"
+"""The basis of a line that only rule sets without effect allow."""
+_MAY_BE_BLOCKED = "not tried on a copy: the line may use a blocked builtin, which no trial detects"
+_MAY_HAVE_BEEN_BLOCKED = "it may have started a blocked command, which cannot be detected here"
+_NO_COPY = "builds are allowed on a copy only, and this one would not run on one"
+_ELSEWHERE = "the rules are for the working directory, but this is another folder"
+_OTHER_SHELL = "the rules know bash only, and another shell may read the line differently"
+_READS_ON = (
+    "a command in it may read the lines after it; "
+    "write them one by one, or start the command with < /dev/null"
 )
-_MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which cannot be seen here"
-_NO_COPY = "builds are only allowed on a copy, and this would be none"
-_ELSEWHERE = "the rules are for the working directory, and this is another folder"
-_OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
-_READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
 CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
 FolderArgument = Annotated[ReadPath | None, Field(description="The folder to run in")]
@@ -76,7 +78,7 @@ Yield = Annotated[
 
 
 class ShellToolset(Toolset):
-    """Tools that run commands, judged by rules over their simple commands."""
+    """Tools that run commands, judged by rules for simple commands."""
 
     name = "shell"
     Config = ShellConfig
@@ -85,7 +87,7 @@ class ShellToolset(Toolset):
 
     @classmethod
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
-        """The rule sets that its rules use, which come with forge."""
+        """Return the rule sets of forge that the worker uses."""
         for name in sorted({rule.use for rule in config.rules if rule.use}):
             content = (DATA / f"{name}.yaml").read_bytes()
             yield LockEntry("policy", name, "rule sets of forge", hash_files({name: content}))
@@ -100,7 +102,7 @@ class ShellToolset(Toolset):
         self._processes.check()
         self._policy = self._policy.held_to_sets(self._processes.can_try)
         self._lines: dict[str, JudgedLine] = {}
-        """Those of open calls, judged when they asked."""
+        """The judged lines of open calls."""
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         if self._deletions.stated and (why := self._processes.no_copies):
@@ -113,25 +115,26 @@ class ShellToolset(Toolset):
         return self
 
     def rule_kept(self, rule: GrantRule) -> None:
-        """Use the sets that the person has just chosen for the working directory."""
+        """Use the rule sets that the person has just chosen for the working directory."""
         self._policy = self._policy.with_folder(rule.says)
         self._lines.clear()
 
     def _check_trials(self) -> None:
-        """Make sure that commands can be tried, where they have to be."""
+        """Raise WorkerError if the worker requires trials, but commands cannot be tried."""
         from forge_cli.sandbox.trial.copies import overlay_problem
 
         if self._policy.try_first == "required" and (
             problem := self._no_trials or overlay_problem(self.env.home)
         ):
-            hint = "say 'try: auto', or see what forge doctor says of trials"
             raise WorkerError(
-                self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint
+                self.config.where("try"),
+                f"try: required, but commands cannot be tried: {problem}",
+                hint="use 'try: auto', or run: forge doctor",
             )
 
     @property
     def _no_trials(self) -> str | None:
-        """Why nothing is tried."""
+        """Why nothing is tried; None if commands are tried."""
         if self._policy.try_first == "off":
             return "try is off"
         trials = self._processes.trials
@@ -139,7 +142,7 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _keeper(self) -> ChangeKeeper | None:
-        """The keeper of the files that calls change; None where the session is not kept."""
+        """The keeper of changed files; None if the session is not kept."""
         open_changes = worker_sandbox(self.env.sandbox).open_changes
         return open_changes() if open_changes else None
 
@@ -153,7 +156,7 @@ class ShellToolset(Toolset):
         )
 
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
-        """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
+        """Return how to undo a line and judge its deletions; None if neither is needed."""
         keeper = self._keeper if self._keeper and self._keeper.commands else None
         if (keeper is None and judge is None) or self._line(command).verdict.risk == "low":
             return None
@@ -163,7 +166,7 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _deletions(self) -> DeletionRules:
-        """The zones that say what deleting needs, of parent workers as well."""
+        """The rules about deletions of the zones, including those of parent workers."""
         from forge_cli.sandbox.trial.deletions import DeletionRules
 
         above = self._parent._deletions.sets if self._parent else ()
@@ -177,7 +180,7 @@ class ShellToolset(Toolset):
                 self._keeper.trials.rmdir()
 
     async def tools(self) -> Sequence[Tool]:
-        """Drop the effect of a line on a copy as soon as its call has an outcome."""
+        """Return the tools; the trial of a line is dropped when its call has an outcome."""
         kept = {"shell": self._forget_trial}
         return [
             dataclasses.replace(each, on_outcome=kept.get(each.name))
@@ -185,11 +188,11 @@ class ShellToolset(Toolset):
         ]
 
     def _judge_anew(self, command: str) -> JudgedLine:
-        """Judge the line of a new call, for all that the call asks of it."""
+        """Judge the line of a new call, and keep the result for the rest of the call."""
         line = JudgedLine(self._policy, read(command))
         self._lines.pop(command, None)
         self._lines[command] = line
-        if len(self._lines) > LINES_AT_MOST:
+        if len(self._lines) > MAX_LINES:
             del self._lines[next(iter(self._lines))]
         return line
 
@@ -215,7 +218,7 @@ class ShellToolset(Toolset):
         return {"command": args["command"], "timeout": args.get("timeout")}
 
     def _shell_approval(self, args: Args) -> Verdict:
-        """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
+        """Return the verdict of the rules; a trial may decide what they leave open."""
         on_copy = self._processes.can_try and self._policy.try_first != "off"
         line = self._judge_anew(args["command"])
         verdict = self._line_approval(args, line, on_copy=on_copy)
@@ -230,9 +233,9 @@ class ShellToolset(Toolset):
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
     def _as_covered(self, verdict: Verdict, line: JudgedLine, *, on_copy: bool) -> Verdict | None:
-        """The verdict on a pre-approved line that only sets allow, so that it is held to what they promise.
+        """Return the verdict on a pre-approved line that only sets allow, so that it is limited.
 
-        None for any other, and for one that would have to work on a copy, and cannot.
+        Return None for any other line, and for one that would have to run on a copy, but cannot.
         """
         if line.builds:
             return replace(verdict, basis=COVERED)
@@ -241,7 +244,7 @@ class ShellToolset(Toolset):
             return None
         named = named_variable(line.line.text, self.config.env) if "reading" in needed else None
         if named:
-            reason = f"it names ${named}, which a line that only reads lacks"
+            reason = f"it uses ${named}, which is not set for lines that only read"
             return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None)
         return replace(verdict, basis=COVERED)
 
@@ -262,7 +265,7 @@ class ShellToolset(Toolset):
         return replace(verdict, grants=())
 
     def _verdict(self, line: JudgedLine) -> Verdict:
-        """Return the verdict on a line; what is blocked in a parent worker is blocked here."""
+        """Return the verdict on a line; what a parent worker blocks is blocked here."""
         verdict = line.verdict
         parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
@@ -275,7 +278,7 @@ class ShellToolset(Toolset):
         return verdict
 
     def rules(self) -> Iterator[Verdict]:
-        """The policy on commands, as it stands, and what parent workers block."""
+        """Yield the policy on commands, and the rules of parent workers that block."""
         yield from self._policy.stated()
         if isinstance(self.env.parent, ShellToolset):
             blocked = (
@@ -292,7 +295,7 @@ class ShellToolset(Toolset):
         return self._in_session(replace(self._line_approval(args, line.plain), unruled=False))
 
     def _in_session(self, verdict: Verdict) -> Verdict:
-        """The verdict on a line of a session, which works on no copy: what it deletes cannot be judged."""
+        """Make a line of a session ask if deletions are restricted, as they are unknown."""
         if (
             not self._deletions.stated
             or verdict.approval is not Approval.PRE_APPROVED
@@ -305,12 +308,12 @@ class ShellToolset(Toolset):
         )
 
     def _input_approval(self, args: Args) -> Verdict:
-        """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
+        """Judge input as lines of a shell; pre-approve it only if nothing but a shell reads it."""
         session, chars = self._sessions.get(args["session_id"]), args["chars"]
         if chars == INTERRUPT:
-            return Verdict(Approval.PRE_APPROVED, "it is only interrupted", by="rule")
+            return Verdict(Approval.PRE_APPROVED, "it only interrupts the command", by="rule")
         if not chars:
-            return Verdict(Approval.PRE_APPROVED, "nothing is written", by="rule")
+            return Verdict(Approval.PRE_APPROVED, "it writes nothing", by="rule")
         verdict = self._line_verdict(session, chars)
         if verdict.approval is Approval.BLOCKED or (session.shell and not session.doubt):
             return verdict
@@ -318,7 +321,7 @@ class ShellToolset(Toolset):
             return Verdict(self._unsure, _OTHER_SHELL, by="rule")
         if not session.shell:
             return Verdict(
-                self._unsure, "what this program makes of its input cannot be told", by="rule"
+                self._unsure, "the effect of input on this program is unknown", by="rule"
             )
         return Verdict(
             self._unsure,
@@ -363,7 +366,7 @@ class ShellToolset(Toolset):
         *,
         context: ToolContext,
     ) -> Custom:
-        """Run a command line with bash in the working directory, and wait for its end."""
+        """Run a command line with bash in the working directory, and wait until it ends."""
         seconds = timeout or self.config.timeout
         judge = self._deletions.judge(asked=context.basis not in (RULED, COVERED))
         done = (
@@ -424,7 +427,7 @@ class ShellToolset(Toolset):
     async def _run_covered(
         self, command: str, seconds: float, context: ToolContext
     ) -> Finished | None:
-        """Run a line that only rule sets allow; None where it is to be run as any other."""
+        """Run a line that only rule sets allow; return None if it has to run like any other."""
         from forge_cli.toolsets.shell.covered import CoveredLines
         from forge_cli.toolsets.shell.trying import told
 
@@ -450,7 +453,7 @@ class ShellToolset(Toolset):
         *,
         context: ToolContext,
     ) -> Custom:
-        """Start a command that may take long or wants input; what it says later is read with write_stdin."""
+        """Start a command that may take long or needs input; write_stdin reads its later output."""
         folder = self._folder(workdir)
         encoding = locale_encoding()
         line = self._line(command)
@@ -484,7 +487,7 @@ class ShellToolset(Toolset):
         *,
         context: ToolContext,
     ) -> Custom:
-        """Write to a command that is still running, and read what it has said since."""
+        """Write to a running command, and read its new output."""
         session = self._sessions.get(session_id)
         if chars == INTERRUPT:
             session.interrupt()
@@ -496,7 +499,7 @@ class ShellToolset(Toolset):
         return await self._sessions.news(session, yield_time_ms, context.show)
 
     async def _try(self, args: Args, context: ToolContext) -> Preview:
-        """The effect of the line on a copy, where that can be found out; else only where it would run."""
+        """Show the effect of the line on a copy; if it cannot be tried, where it would run."""
         place, command = await self._show_place(args, context), args["command"]
         if place.runs is None:
             return place
@@ -528,7 +531,7 @@ class ShellToolset(Toolset):
         return parent if isinstance(parent, ShellToolset) else None
 
     def _may_block_unseen(self, line: JudgedLine) -> str | None:
-        """Why a line may do something that this worker or a parent blocks, and that no trial shows."""
+        """Return why a line may do something blocked that no trial detects, here or in a parent."""
         above = (
             self._parent._may_block_unseen(line.under(self._parent._policy))
             if self._parent
@@ -542,26 +545,26 @@ class ShellToolset(Toolset):
         return self._policy.blocked_programs | above
 
     def _verdict_on_tried(self, tried: Tried) -> Verdict | None:
-        """The verdict on a line that did what this worker or a parent blocks, and else None."""
+        """Return the verdict on a trial that did something blocked; None for any other."""
         deleted = self._deletions.blocked(tried.changes.changes) if tried.complete else None
         return self._verdict_on_started(tried.commands or ()) or deleted
 
     def _verdict_on_started(self, commands: Sequence[Sequence[str]]) -> Verdict | None:
-        """The verdict on what a trial started, if this worker or a parent blocks it."""
+        """Return the verdict on started programs if this worker or a parent blocks one."""
         blocked = self._policy.verdict_on_started(commands)
         if blocked is None and self._parent is not None:
             blocked = self._parent._verdict_on_started(commands)
         return blocked
 
     def _is_edit(self, tried: Tried, shown: ShownEffect) -> bool:
-        """Whether the mode "accept edits" allows what a trial did."""
+        """Return True if the mode "accept edits" allows the changes of a trial."""
         from forge_cli.toolsets.shell.edits import only_edits
 
         made = self._keeper.made if self._keeper else None
         return only_edits(tried, shown, worker_sandbox(self.env.sandbox), made)
 
     def _may_lend_sockets(self, args: Args, tried: Tried) -> bool:
-        """Whether lines like one that was tried may be allowed the sockets of daemons for a session."""
+        """Return True if lines like a tried one may be granted sockets of daemons for a session."""
         from forge_cli.toolsets.shell.daemon_clients import asks_only_daemons, may_lend_sockets
 
         parts = self._line(args["command"]).verdict.parts
@@ -570,7 +573,7 @@ class ShellToolset(Toolset):
         )
 
     def _may_hide_blocked(self, line: JudgedLine) -> str | None:
-        """Why a line may run something that this worker or a parent blocks; None if it does not."""
+        """Return why a line may run something blocked, here or in a parent; None if it does not."""
         above = (
             self._parent._may_hide_blocked(line.under(self._parent._policy))
             if self._parent
@@ -615,7 +618,7 @@ class ShellToolset(Toolset):
         return tried
 
     def _untried(self, place: Preview, sentence: str) -> Preview:
-        """Only where it would run; why no more is known is said once, unless somebody switched it off."""
+        """Show only where the line would run; report once why it was not tried."""
         notified = worker_sandbox(self.env.sandbox).notified
         if (
             self._policy.try_first != "off"
@@ -627,12 +630,12 @@ class ShellToolset(Toolset):
         return place
 
     async def _show_place(self, args: Args, context: ToolContext) -> Preview:
-        """The folder in which the command line would run; the line itself is among the args."""
+        """Show the folder in which the line would run."""
         folder = self._folder(args.get("workdir"))
         return Preview(None, runs=CommandRun(str(folder), self._processes.confined, "command"))
 
     async def _show_session(self, args: Args, context: ToolContext) -> Preview:
-        """Whom it is written to; the same characters may mean something else the next time."""
+        """Show the command that gets the input; a yes counts once, as the next time may differ."""
         session = self._sessions.get(args["session_id"])
         return Preview(Text(f"session {session.number} is: {session.command}"), once=True)
 
@@ -641,7 +644,7 @@ class ShellToolset(Toolset):
         return clean_environment(self.config.env)
 
     def _repository(self, line: JudgedLine, folder: Path) -> list[Path]:
-        """The ``.git`` that a line which names git works on, and so may write to."""
+        """Return the ``.git`` folder that a line with git may write to."""
         if not line.names_git:
             return []
         return [
@@ -662,9 +665,11 @@ class ShellToolset(Toolset):
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [ShellToolset]
 
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
+    """Offer the renderers for results of commands."""
     return {RESULT: outcome.render, SESSION: outcome.render}

@@ -1,4 +1,4 @@
-"""Trying a line before anybody is asked: on copies, kept until it is applied or dropped, with a report of it."""
+"""Trials of lines before a question: on copies, kept until they are applied or dropped."""
 
 from __future__ import annotations
 
@@ -31,40 +31,42 @@ from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
 
-OUTPUT = 2_000
+MAX_OUTPUT = 2_000
 """Characters of the output that are shown."""
-TOO_MUCH = "it changed more than can be shown"
+TOO_MANY_CHANGES = "it changed more than can be shown"
 _ALL_POWERFUL = (
-    *(
-        "docker.sock",
-        "podman.sock",
-        "containerd.sock",
-        "crio.sock",
-        "libvirt-sock",
-        "lxd/unix.socket",
-        "snapd.socket",
-    ),
-    *("incus/unix.socket", "/run/systemd/private"),
+    "docker.sock",
+    "podman.sock",
+    "containerd.sock",
+    "crio.sock",
+    "libvirt-sock",
+    "lxd/unix.socket",
+    "snapd.socket",
+    "incus/unix.socket",
+    "/run/systemd/private",
 )
-"""The ends of paths of sockets whose daemons start anything for those who ask."""
+"""Ends of the paths of sockets whose daemons can start anything."""
 _TRIED = "tried.json"
 
 Try = Callable[[Path], Awaitable[Tried]]
 Keep = Callable[[ChangeSet], None]
 JudgeTried = Callable[[Tried], Verdict | None]
-"""The verdict on a line that did what is blocked while it was tried; else None."""
+"""Returns the verdict on a line that did something blocked while it was tried."""
 
 
 def describe(tried: Tried, shown: ShownEffect) -> Text:
-    """All of it as one text: first how it ended and what it said, then the changes, and then their contents."""
-    if tried.wanted:  # what it did without that says nothing of what it would do
+    """Describe a trial: how it ended, its output, its changes, and their contents."""
+    if tried.wanted:
+        # Its output and changes without the missing things say nothing about a real run.
         return Text(_state(tried))
-    lines = [_state(tried), *_said(tried), *([shown.text] if shown.text else [])]
+    lines = [_state(tried), *_output(tried)]
+    if shown.text:
+        lines.append(shown.text)
     return Text("\n".join(lines), display=DisplayHints(language="diff"))
 
 
 def recap(tried: Tried, shown: ShownEffect) -> str:
-    """The meaning of a yes."""
+    """Describe the effect of a yes."""
     if tried.sockets and not tried.complete:
         return _recap_of_sockets(tried.sockets)
     if tried.has_run and not tried.complete:
@@ -73,24 +75,22 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
         return "yes runs it for real; nothing of the trial is kept"
     if not tried.changes.changes:
         return "no effect"
-    more = [f"{shown.protected} of protected names"] if shown.protected else []
-    more += (
-        [f"{shown.behind:,} of them in {counted(len(shown.folded), 'new folder')}"]
-        if shown.folded
-        else []
-    )
-    more += (
-        [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
-    )
-    return "; ".join([f"yes applies {counted(len(tried.changes.changes), 'change')}", *more])
+    parts = [f"yes applies {counted(len(tried.changes.changes), 'change')}"]
+    if shown.protected:
+        parts.append(f"{shown.protected} of protected names")
+    if shown.folded:
+        folders = counted(len(shown.folded), "new folder")
+        parts.append(f"{shown.behind:,} of them in {folders}")
+    if shown.unseen:
+        parts.append(f"the contents of {counted(shown.unseen, 'file')} are not shown")
+    return "; ".join(parts)
 
 
 def risk_of(tried: Tried, shown: ShownEffect) -> Risk:
-    """Return the risk of a yes, by what was seen: high is what other programs obey, or what can do anything."""
+    """Return the risk of a yes; it is high for protected files and powerful sockets."""
     changes = (change for change in tried.changes.changes if change.key not in shown.records)
-    obeyed = any(
-        change.what != "times" and why_protected(change) for change in changes
-    )  # git touches its objects
+    # New times alone do not count: git touches its objects when it reads them.
+    obeyed = any(change.what != "times" and why_protected(change) for change in changes)
     if obeyed or any(name.endswith(_ALL_POWERFUL) for name in tried.sockets):
         return "high"
     return "low" if tried.no_effect else "medium"
@@ -104,7 +104,7 @@ def _recap_of_sockets(sockets: Sequence[str]) -> str:
 
 
 def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOffer | None:
-    """The smallest folder that holds all changes; never a zone itself, nor where a protected name is among them."""
+    """Return a grant for the smallest folder with all changes, or None if there is none."""
     changes = tried.changes.changes
     if not tried.complete or len(tried.changes.zones) != 1 or shown.protected or shown.records:
         return None
@@ -122,7 +122,7 @@ def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOf
 
 
 def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
-    """Return the places that a trial changed, which bound what a grant of it allows; None if it was incomplete."""
+    """Return the changed places, which limit a grant; None for an incomplete trial."""
     if not tried.complete:
         return None
     records = [change for change in tried.changes.changes if change.key in shown.records]
@@ -144,13 +144,11 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
 
 
 def lent_sockets(tried: Tried) -> TrialExtent | None:
-    """Return the sockets that bound a grant of a trial that lacked nothing else; None if it lacked something else."""
+    """Return the sockets that limit a grant; None if the trial lacked anything else."""
     wanted = {want.what for want in tried.wanted}
-    return (
-        TrialExtent(sockets=frozenset(tried.sockets))
-        if tried.sockets and wanted == set(tried.sockets)
-        else None
-    )
+    if not tried.sockets or wanted != set(tried.sockets):
+        return None
+    return TrialExtent(sockets=frozenset(tried.sockets))
 
 
 def _is_folder(change: PathChange) -> bool:
@@ -158,45 +156,46 @@ def _is_folder(change: PathChange) -> bool:
 
 
 def _state(tried: Tried) -> str:
-    done, seconds = tried.done, f"{tried.done.duration_ms / 1000:.1f} s"
+    seconds = f"{tried.done.duration_ms / 1000:.1f} s"
     if tried.wanted:
         wanted = "; ".join(visible(each) for each in describe_wanted(tried.wanted))
-        sentence = f"tried on a copy, in vain after {seconds}: it wanted {wanted}"
+        sentence = f"tried on a copy, incomplete after {seconds}: it wanted {wanted}"
     elif tried.has_run:
-        sentence = (
-            f"already ran on a copy: {describe_end(done)} after {seconds}; nothing is applied yet"
-        )
+        end = describe_end(tried.done)
+        sentence = f"already ran on a copy: {end} after {seconds}; nothing is applied yet"
     else:
-        sentence = f"tried on a copy, without network: {describe_end(done)} after {seconds}"
-    return (
-        f"{sentence}\n{tried.unsure}"
-        if tried.unsure and tried.unsure != ENDED_AT_NAME
-        else sentence
-    )
+        end = describe_end(tried.done)
+        sentence = f"tried on a copy, without network: {end} after {seconds}"
+    if tried.unsure and tried.unsure != ENDED_AT_NAME:
+        return f"{sentence}\n{tried.unsure}"
+    return sentence
 
 
-def _said(tried: Tried) -> list[str]:
-    said = "\n".join(filter(None, (tried.done.stdout.rstrip("\n"), tried.done.stderr.rstrip("\n"))))
-    return [f"  {line}" for line in cut(said, OUTPUT, "middle").split("\n")] if said else []
+def _output(tried: Tried) -> list[str]:
+    streams = (tried.done.stdout.rstrip("\n"), tried.done.stderr.rstrip("\n"))
+    output = "\n".join(filter(None, streams))
+    if not output:
+        return []
+    return [f"  {line}" for line in cut(output, MAX_OUTPUT, "middle").split("\n")]
 
 
 class KeptTrial(Struct, frozen=True):
-    """A trial, and what was shown of it."""
+    """A trial and its description."""
 
     tried: Tried
     shown: ShownEffect
 
     @classmethod
     def of(cls, tried: Tried, workspace: Path, seconds: float) -> KeptTrial:
-        """Return a trial as it is to be shown; one that changed more than can be shown is not complete."""
+        """Describe a trial; one with more changes than can be shown becomes incomplete."""
         shown = show_changes(tried.changes, workspace, seconds)
         if not shown.fits:
-            tried = replace(tried, unsure=tried.unsure or TOO_MUCH)
+            tried = replace(tried, unsure=tried.unsure or TOO_MANY_CHANGES)
         return cls(tried, shown)
 
     @property
     def stamp(self) -> str | None:
-        """The identity of what a yes applies, or lets the line use; None where it just runs the line for real."""
+        """The hash of the effect of a yes; None if a yes just runs the line for real."""
         if not self.tried.complete:
             return self.tried.stamp if self.tried.sockets else None
         both = f"{self.tried.stamp} {self.shown.stamp}"
@@ -205,17 +204,20 @@ class KeptTrial(Struct, frozen=True):
 
 @dataclass
 class KeptTrials:
-    """The trials of one worker's lines; one is kept until its call has an outcome, also while the session is parked."""
+    """The trials of one worker's lines, each kept until its call has an outcome.
+
+    They are kept in files, so that a parked session finds them again.
+    """
 
     workspace: Path
     seconds: float
-    """The time for which changes are compared before they are shown."""
+    """Seconds for comparing changes before they are shown."""
     base: Path | None
-    """The place where the session keeps them; without one they end with the process."""
+    """The folder of the session for trials; None for a temporary folder."""
     is_edit: Callable[[Tried, ShownEffect], bool]
-    """Whether a trial did no more than the mode "accept edits" allows."""
+    """Returns True if the mode "accept edits" allows the changes of a trial."""
     may_lend_sockets: Callable[[Args, Tried], bool]
-    """Whether lines like this one may be allowed, for a session, the sockets that the trial was refused."""
+    """Returns True if lines like this one may be granted the refused sockets for a session."""
     _known: dict[str, KeptTrial] = field(default_factory=dict)
 
     @cached_property
@@ -229,7 +231,7 @@ class KeptTrials:
     async def preview(
         self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeTried
     ) -> Preview:
-        """The effect of a line when it was tried, now or before the session was parked; ``judge`` may block it."""
+        """Show the effect of a line, tried now or before the session was parked."""
         folder = self.folder / _key(args)
         tried = self._load(folder)
         if tried is None:
@@ -258,12 +260,12 @@ class KeptTrials:
         )
 
     def take(self, args: Args, stamp: str | None, keep: Keep | None) -> Finished | None:
-        """Apply what was shown and approved, and give how it ended; None where the line is to run for real."""
+        """Apply the approved changes and return how the line ended; None to run it for real."""
         kept = self._known.get(_key(args))
         if kept is None or stamp is None or not kept.tried.complete:
             return None
         if kept.stamp != stamp:
-            raise Stale("what was tried is not there any more")
+            raise Stale("the changes of the trial are no longer what was shown")
         if kept.tried.changes.changes:
             apply_changes(kept.shown.of(kept.tried.changes), keep)
         if kept.tried.temporary:
@@ -296,7 +298,7 @@ class KeptTrials:
         return tried is not None and tried.has_run
 
     def sockets(self, args: Args, stamp: str | None) -> list[Path]:
-        """Return the unix sockets that a line may use, because somebody said yes to a trial that wanted them."""
+        """Return the sockets that a line may use because of a yes after its trial."""
         kept = self._known.get(_key(args))
         if kept is None or stamp is None or kept.tried.complete or kept.stamp != stamp:
             return []
@@ -304,7 +306,7 @@ class KeptTrials:
         return [path for path in paths if path.is_socket()]
 
     def forget(self, args: Args) -> None:
-        """The call has its outcome; one that was parked may have been tried by an earlier process."""
+        """Drop the trial of a call that has its outcome, even one of an earlier process."""
         kept = self._known.pop(_key(args), None)
         if kept and kept.tried.temporary:
             kept.tried.temporary.drop()
@@ -312,7 +314,7 @@ class KeptTrials:
             drop_copies(self.folder / _key(args))
 
     def _load(self, folder: Path) -> Tried | None:
-        """The earlier trial, if nothing has changed since."""
+        """Return the earlier trial if nothing has changed since."""
         try:
             kept = json.loads((folder / _TRIED).read_bytes())
             changes = ChangeSet.load(folder)
@@ -348,7 +350,7 @@ def _key(args: Args) -> str:
 def told(
     tried: Tried, shown: ShownEffect, call_id: str, blocked: Verdict | None = None
 ) -> CommandTried:
-    """The event for the record."""
+    """Return the event for the record."""
     outcome = "effects" if tried.complete else "incomplete"
     if tried.no_effect:
         outcome = "noEffect"

@@ -1,1 +1,1 @@
-"""The toolset ``skills``: folders with a SKILL.md, named in the system prompt and loaded when they are needed."""
+"""The toolset ``skills``: folders with a SKILL.md, listed in the prompt and loaded on demand."""

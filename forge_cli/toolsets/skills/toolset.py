@@ -1,4 +1,4 @@
-"""The tool that loads a skill: its text, and where its files can be read; nothing of it is run here."""
+"""The tool that loads a skill: its text and the location of its files."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from forge_cli.schema.tool import tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 
 FILE = "SKILL.md"
-ONE_LINE = 200
-"""Characters of a description that the system prompt has."""
+MAX_DESCRIPTION = 200
+"""Characters of a description in the system prompt."""
 
 Warn = Callable[[str], None]
-LISTED = 50
-"""Files of a skill that are named."""
-MOST_NAMED = 8000
-"""Characters of the list in the system prompt."""
+MAX_FILES = 50
+"""Files of a skill that are listed by name."""
+MAX_INSTRUCTIONS = 8000
+"""Characters of the list of skills in the system prompt."""
 
 
 SkillName = Annotated[str, Field(description="The name of the skill, as it is listed")]
 
 
 class SkillFolder(Struct, frozen=True):
-    """A folder that may hold skills, each in a folder of its own."""
+    """A folder that contains skills, each in a folder of its own."""
 
     path: Path
     zone: str
@@ -49,11 +49,11 @@ class SkillFolder(Struct, frozen=True):
 
 
 class Skill(Struct, frozen=True):
-    """A skill as the model hears of it first."""
+    """The name, description and location of a skill."""
 
     name: str
     description: str
-    """In one line."""
+    """The description as one line."""
     folder: Path
     around: SkillFolder
 
@@ -63,14 +63,14 @@ class Skill(Struct, frozen=True):
 
 
 class SkillFront(Config):
-    """The front matter of a SKILL.md, as far as forge reads it; other keys are for other programs."""
+    """The keys of a SKILL.md that forge reads; other keys are ignored."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     description: Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 def skill_folders(places: ToolsetPlaces, *, claude: bool) -> list[SkillFolder]:
-    """Those that are there, the nearest first; no folder twice, and the user's own needs no trust."""
+    """Return the existing folders of skills, nearest first; the user's own needs no trust."""
     project = places.workspace / ".forge" / "skills"
     wanted = [
         SkillFolder(places.worker_dir / "skills", "skills"),
@@ -89,14 +89,15 @@ def skill_folders(places: ToolsetPlaces, *, claude: bool) -> list[SkillFolder]:
 
 
 def find_skills(folders: Iterable[SkillFolder], store: TrustStore, warn: Warn) -> dict[str, Skill]:
-    """All that can be used, by name; what is wrong with one is told, and so is what takes the place of what."""
+    """Return the valid skills by name; warn about invalid and hidden ones."""
     found: dict[str, Skill] = {}
     for around in folders:
         for skill in _skills_in(around, store, warn):
             nearer = found.setdefault(skill.name, skill)
             if nearer is not skill:
                 warn(
-                    f"the skill '{skill.name}' is that of {nearer.folder}; the one of {skill.folder} is not used"
+                    f"duplicate skill '{skill.name}': "
+                    f"{skill.folder} is ignored, {nearer.folder} is used"
                 )
     return found
 
@@ -105,12 +106,10 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
     untrusted: list[str] = []
     for folder in sorted(around.path.iterdir()):
         if not os.path.lexists(folder / FILE):
-            if other := next(
-                (each.name for each in folder.glob("*") if each.name.lower() == FILE.lower()), None
-            ):
-                warn(
-                    f"{visible(str(folder / other))}: it has to be called {FILE}; this skill is left out"
-                )
+            beside = (each.name for each in folder.glob("*"))
+            other = next((name for name in beside if name.lower() == FILE.lower()), None)
+            if other is not None:
+                warn(f"{visible(str(folder / other))} is ignored; rename it to {FILE}")
             continue
         if around.needs_trust and not store.holds_folder(folder):
             untrusted.append(folder.name)
@@ -118,19 +117,17 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
         try:
             yield read_skill(folder, around)[0]
         except ForgeError as error:
-            warn(f"{error}; this skill is left out")
+            warn(f"{error}; the skill is ignored")
     if untrusted:
         names = ", ".join(untrusted)
-        warn(
-            f"{around.path}: not used: you have not trusted it as it is: {names}. Run: forge trust"
-        )
+        warn(f"{around.path}: skills ignored: {names}; to trust them as they are, run: forge trust")
 
 
 def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:
-    """A skill with its text; a WorkerError says what is wrong with it, and where."""
+    """Return a skill and its document; raise WorkerError if it is invalid."""
     file = folder / FILE
     if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(around.path)):
-        raise WorkerError(Mark(str(file)), f"it leads out of {around.path}")
+        raise WorkerError(Mark(str(file)), f"it is a link out of {around.path}")
     document = read_document(file)
     data = document.data
     known = [(key, data[key]) for key in SkillFront.model_fields if key in data]
@@ -140,33 +137,33 @@ def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:
         file=str(file),
     )
     if front.name != folder.name:
-        problem = (
-            f"name: '{front.name}' is not the name of its folder, which is '{visible(folder.name)}'"
-        )
+        problem = f"name: must be '{visible(folder.name)}' like its folder, not '{front.name}'"
         raise WorkerError(front.where("name"), problem)
-    line = cut(visible(" ".join(front.description.split())), ONE_LINE, "end")
+    line = cut(visible(" ".join(front.description.split())), MAX_DESCRIPTION, "end")
     return Skill(front.name, line, folder, around), document
 
 
 class SkillsConfig(ToolsetConfig):
-    """The folders that skills are taken from, in addition to forge's own."""
+    """Additional folders of skills."""
 
     claude: bool = False
-    """Read the project's .claude/skills, too."""
+    """Also read the project's .claude/skills."""
 
 
 class SkillsToolset(Toolset):
+    """A tool that loads skills."""
+
     name = "skills"
     Config = SkillsConfig
 
     @classmethod
     def zones_for(cls, config: Any, places: ToolsetPlaces) -> Sequence[Zone]:
-        """The file tools, and commands, read the files of skills, and write none of them."""
+        """Return read-only zones, so that file tools and commands can read the files of skills."""
         return [Zone(each.zone, each.path) for each in skill_folders(places, claude=config.claude)]
 
     @classmethod
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
-        """Every skill that there is, trusted or not: that is for the person to say, and the same for everybody here."""
+        """Return a lock entry for every skill, trusted or not, as trust depends on the person."""
         for around in skill_folders(places, claude=config.claude):
             for folder in sorted(
                 path for path in around.path.iterdir() if os.path.lexists(path / FILE)
@@ -190,23 +187,20 @@ class SkillsToolset(Toolset):
 
     @tool(needs_approval=False, read_only=True)
     async def load_skill(self, name: SkillName) -> Text:
-        """Load a skill: what it says of how to do its kind of task, and where its files are."""
+        """Load a skill: instructions for one kind of task, and the location of its files."""
         skill = self._skills.get(name)
         if skill is None:
             known = ", ".join(self._skills) or "none"
-            hint = did_you_mean(name, self._skills, f"there are: {known}")
+            hint = did_you_mean(name, self._skills, f"known skills: {known}")
             raise ToolError(f"there is no skill '{visible(name)}'; {hint}")
-        return Text(
-            "\n\n".join(
-                filter(None, [f"Skill: {skill.name}", self._files(skill), self._text(skill)])
-            )
-        )
+        paragraphs = [f"Skill: {skill.name}", self._files(skill), self._text(skill)]
+        return Text("\n\n".join(filter(None, paragraphs)))
 
     def _text(self, skill: Skill) -> str:
-        """The content of now; what was trusted must not have changed meanwhile."""
+        """Return the current text; raise ToolError if it changed since it was trusted."""
         if skill.around.needs_trust and not self._store.holds_folder(skill.folder):
             raise ToolError(
-                f"the skill '{skill.name}' has changed since it was trusted, so it is not loaded"
+                f"the skill '{skill.name}' was not loaded: it changed since it was trusted"
             )
         try:
             return (read_skill(skill.folder, skill.around)[1].body or "").strip()
@@ -214,33 +208,38 @@ class SkillsToolset(Toolset):
             raise ToolError(str(error)) from None
 
     def _files(self, skill: Skill) -> str:
-        """The folder of its files; nothing where it has none, or where this worker cannot read them."""
+        """Return the location of its files; empty if the worker can read none."""
         place = name_in(worker_sandbox(self.env.sandbox), Path(os.path.realpath(skill.folder)))
         files = sorted(_files_in(skill.folder))
         if place is None or not files:
             return ""
-        more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
-        return f"Its files are in {place}: {', '.join(map(visible, files[:LISTED]))}{more}"
+        listed = ", ".join(map(visible, files[:MAX_FILES]))
+        if len(files) > MAX_FILES:
+            listed += f" and {len(files) - MAX_FILES} more"
+        return f"Its files are in {place}: {listed}"
 
     def instructions(self) -> str | None:
-        """The same within a session: skills are found when it begins."""
+        """Return the list of skills, which stays the same during a session."""
         if not self._skills:
             return None
         lines = [f"- {skill.name}: {skill.description}" for skill in self._skills.values()]
-        heading = "Skills, each for one kind of task. Before such a task, load the one that fits with load_skill:"
-        return cut("\n".join([heading, *lines]), MOST_NAMED, "end")
+        heading = (
+            "Skills, each for one kind of task. "
+            "Before such a task, load the matching skill with load_skill:"
+        )
+        return cut("\n".join([heading, *lines]), MAX_INSTRUCTIONS, "end")
 
 
 def _files_in(folder: Path) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for name in names:
-            if (path := os.path.relpath(Path(place, name), folder)) != FILE and not name.startswith(
-                "."
-            ):
+            path = os.path.relpath(Path(place, name), folder)
+            if path != FILE and not name.startswith("."):
                 yield path
 
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [SkillsToolset]

@@ -89,7 +89,7 @@ def read_until(server: Started, wanted: Callable[[dict[str, Any]], object]) -> d
             message: dict[str, Any] = json.loads(line)
             if wanted(message):
                 return message
-    raise AssertionError("it has ended")
+    raise AssertionError("it ended")
 
 
 def in_session(server: Started, folder: Path) -> str:

@@ -201,9 +201,9 @@ def test_broken_tools_are_told_to_whom_they_concern(cli, tester) -> None:
         done = cli("tools", "call", "bad", *words)
         assert (done.code, "description: this key is required" in done.err) == (2, True)
         assert "worse" not in done.err
-    said = f"2 tools in {tester.home}/tools are left out; forge tools list shows why\n"
+    said = f"2 invalid tools in {tester.home}/tools; to see why, run: forge tools list\n"
     assert cli("worker", "check", "all.yaml").err.endswith(f"warning: {said}")
-    assert cli("run", "all.yaml", "go").err.count("left out") == 1
+    assert cli("run", "all.yaml", "go").err.count("2 invalid tools") == 1
 
 
 def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:

@@ -190,7 +190,7 @@ def test_it_is_bounded(cli, project: Project, greet: Path) -> None:
     read = ReadFeedback(store).texts([("greet", "0" * 64), ("other", "0" * 64)])
     assert list(read) == ["greet"]
     assert read["greet"].count("\n") == MAX_READ
-    for text, sentence in (("x" * (MAX_TEXT + 1), "2,000 are the most"), (" \n", "is empty")):
+    for text, sentence in (("x" * (MAX_TEXT + 1), "shorten it to 2,000"), (" \n", "is empty")):
         done = cli("tools", "feedback", "greet", text)
         assert (done.code, done.out, sentence in done.err) == (2, "", True)
     assert cli("tools", "feedback", "greet", "x" * MAX_TEXT).code == 0

@@ -86,10 +86,10 @@ def test_in_processes_of_their_own(project: Project, language: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("Greet", "'Greet' is not a name for a tool; use up to 64 of a-z"),
-        ("../greet", "'../greet' is not a name for a tool"),
-        ("a" * 65, "is not a name for a tool"),
-        ("run_custom_tool", "is one of forge's own tools; choose another name"),
+        ("Greet", "'Greet' is not a valid tool name; use up to 64 of a-z"),
+        ("../greet", "'../greet' is not a valid tool name"),
+        ("a" * 65, "is not a valid tool name"),
+        ("run_custom_tool", "choose another name"),
     ],
 )
 def test_names_that_no_tool_can_have(cli, project: Project, name: str, sentence: str) -> None:
@@ -108,7 +108,7 @@ def test_new_never_overwrites(cli, make) -> None:
     folder = make("greet", "echo mine\n")
     done = cli("tools", "new", "greet", "--lang", "sh")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"forge: there is something at {folder} already;")
+    assert done.err.startswith(f"forge: {folder} exists already;")
     assert (folder / "greet.sh").read_text() == "echo mine\n"
 
 
@@ -133,14 +133,14 @@ def test_a_description_that_cannot_be_written(cli, project: Project) -> None:
 @pytest.mark.parametrize(
     ("lang", "source", "said"),
     [
-        ("sh", "echo a\nif true\n", "greet cannot be read by "),
+        ("sh", "echo a\nif true\n", "greet is not valid for "),
         ("sh", "echo a\nif true\n", "\ngreet.sh:3: syntax error"),
         (
             "py",
             "x = 1\ny = (2 3)\n",
-            "greet cannot be read by Python:\ngreet.py:2:6: invalid syntax",
+            "greet is not valid Python:\ngreet.py:2:6: invalid syntax",
         ),
-        ("py", "x = '\0'\n", "greet cannot be read by Python:\ngreet.py"),
+        ("py", "x = '\0'\n", "greet is not valid Python:\ngreet.py"),
         pytest.param(
             *(
                 "go",
@@ -181,7 +181,7 @@ def test_packages_that_are_not_there(
     )
     done = cli("tools", "build", "greet")
     assert (done.code, done.out) == (1, "")
-    assert "greet needs nothing-like-it, and " in done.err
+    assert "greet needs nothing-like-it, which " in done.err
     assert "install uv" in done.err
 
 
@@ -190,7 +190,7 @@ def test_what_is_compiled_is_not_compiled_again(cli, make) -> None:
     make("greet", lang="go")
     first, second = (cli("tools", "build", "greet").out for _ in range(2))
     assert first.startswith("greet: compiled into ")
-    assert second == first.replace("compiled into", "nothing to do, it is compiled already:")
+    assert second == first.replace("compiled into", "nothing to do, already compiled:")
 
 
 def test_without_a_toolchain(cli, make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_program_that_is_started_itself(cli, make) -> None:
     done = cli("tools", "build", "greet")
     assert (done.code, done.out) == (
         0,
-        "greet: greet.bin is started itself; there is nothing to build\n",
+        "greet: greet.bin is an executable file; there is nothing to build\n",
     )
 
 
@@ -221,7 +221,7 @@ def test_a_tool_that_is_not_there(cli, project: Project, make, command: str) -> 
     done = cli("tools", command, "greet")
     assert (done.code, done.out) == (2, "")
     assert (
-        done.err == f"forge: there is no tool 'greet' in {root}\n  forge tools new NAME makes one\n"
+        done.err == f"forge: there is no tool 'greet' in {root}\n  make one: forge tools new NAME\n"
     )
     make("greet")
     assert cli("tools", command, "great").err.endswith("\n  did you mean 'greet'?\n")

@@ -172,7 +172,7 @@ def test_nothing_to_test(cli, project: Project) -> None:
     assert (done.code, done.out) == (0, "")
     assert (
         done.err
-        == f"there are no tools in {project.home / 'tools'}; forge tools new NAME makes one\n"
+        == f"there are no tools in {project.home / 'tools'}; make one: forge tools new NAME\n"
     )
     assert json.loads(cli("tools", "test", "--json").out) == []
 

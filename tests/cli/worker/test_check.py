@@ -202,7 +202,7 @@ UNSOUND = {
     "output_schema: {type: nope}": "output schema: $.type is not valid JSON Schema",
     "model: nope:x": "there is no model provider 'nope'",
     "model: script:nope.yaml": "nope.yaml: no such file",
-    "toolsets: {custom: {module: ./no.py, tools: [x]}}": "there is no file ",
+    "toolsets: {custom: {module: ./no.py, tools: [x]}}": "no.py does not exist",
     "plugins: [./grim.py]\ntoolsets: {grim: {}}": "its instructions cannot be read: RuntimeError: no words",
     "sandbox: {zones: [{name: etc, path: /etc, mode: ro}]}\ntoolsets: {filesystem: {}}": "",
 }

@@ -340,6 +340,6 @@ def test_a_file_that_changes_in_the_same_turn_is_not_called(tree: Tree) -> None:
     both = calls(call("rewrite", path="helper.yaml", text=text), call("helper", input="x"))
     seen = tree.run(both, ASK_HELPER, "done")
     assert texts(seen)[1:] == [
-        "the file of 'helper' has just changed; call it again if that is right",
+        "the file of 'helper' has just changed; call it again to use the new one",
         "helped",
     ]

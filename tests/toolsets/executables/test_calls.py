@@ -119,7 +119,7 @@ def test_a_program_calls_a_tool_and_prints_what_it_gives(
         (
             "create_custom_tool",
             4,
-            "forge: create_custom_tool cannot be called by outer: toolsets.executables.calls",
+            "forge: outer may not call create_custom_tool: toolsets.executables.calls",
         ),
     ],
 )

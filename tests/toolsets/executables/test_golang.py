@@ -116,7 +116,7 @@ def test_nothing_is_fetched_and_the_error_says_what_to_do(
     assert seen.statuses == ["error"]
     assert "hello.go:5:2: " in (seen.outcomes[0].error or "")
     assert "\nnot on this machine: example.com/nothing" in (seen.outcomes[0].error or "")
-    assert "'go mod vendor' makes the vendor/" in (seen.outcomes[0].error or "")
+    assert "'go mod vendor' makes vendor/" in (seen.outcomes[0].error or "")
 
 
 def test_modules_of_the_cache_are_compiled_in(

@@ -84,7 +84,7 @@ def test_the_model_reads_why_the_tool_it_wants_is_broken(
 
 def test_the_proxy_tells_its_time_limit(worker: Project) -> None:
     done = worker.forge("tools", "show", "run_custom_tool", "--worker", "worker.yaml", "--json")
-    assert "the time limit of its tool.yaml, 30 where that says nothing" in done.stdout
+    assert "default: the timeout in its tool.yaml, or 30" in done.stdout
 
 
 def test_a_worker_lists_only_what_it_wants(project: Project, write_tool: WriteTool) -> None:

@@ -119,11 +119,11 @@ def test_it_always_asks_and_shows_every_file(project: Project) -> None:
     ("args", "problem"),
     [
         ({"name": "taken"}, "already"),
-        ({"name": "../x"}, "is not a name for a tool"),
-        ({"name": "Big"}, "is not a name for a tool"),
-        ({"name": "run_custom_tool"}, "forge's own"),
-        ({"name": "t", "parameters": [{"name": "a"}, {"name": "a"}]}, "another parameter"),
-        ({"name": "t", "parameters": [{"name": "a b"}]}, "is not a name for a parameter"),
+        ({"name": "../x"}, "is not a valid tool name"),
+        ({"name": "Big"}, "is not a valid tool name"),
+        ({"name": "run_custom_tool"}, "choose another name"),
+        ({"name": "t", "parameters": [{"name": "a"}, {"name": "a"}]}, "duplicate parameter"),
+        ({"name": "t", "parameters": [{"name": "a b"}]}, "is not a valid parameter name"),
         (
             {"name": "t", "parameters": [{"name": "a", "type": "integer", "default": "x"}]},
             "'x' is not of type integer",

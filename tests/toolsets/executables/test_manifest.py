@@ -68,16 +68,20 @@ def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: s
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        (HEAD.replace("t\n", "other\n", 1), "1:7", "must be that of its folder, 't'"),
-        (HEAD + "version: latest\n", "4:10", "'latest' is not a version; write one such as 1.0.0"),
-        (HEAD + "version: 1.0.0-\n", "4:10", "is not a version"),
-        (HEAD + "version: 1.0.0-a..b\n", "4:10", "is not a version"),
-        (HEAD + "version: ''\n", "4:10", "is not a version"),
-        (HEAD + 'version: "1.0.0\\n"\n', "4:10", "is not a version"),
+        (HEAD.replace("t\n", "other\n", 1), "1:7", "must be 't' like its folder"),
+        (
+            HEAD + "version: latest\n",
+            "4:10",
+            "'latest' is not a valid version; write one such as 1.0.0",
+        ),
+        (HEAD + "version: 1.0.0-\n", "4:10", "is not a valid version"),
+        (HEAD + "version: 1.0.0-a..b\n", "4:10", "is not a valid version"),
+        (HEAD + "version: ''\n", "4:10", "is not a valid version"),
+        (HEAD + 'version: "1.0.0\\n"\n', "4:10", "is not a valid version"),
         (HEAD + "parametres: []\n", "4:1", "did you mean 'parameters'?"),
         (HEAD + "parameters:\n  - {name: a, type: text}\n", "5:21", "'string', 'number'"),
-        (HEAD + "parameters:\n  - {name: a}\n  - {name: a}\n", "6:12", "another parameter 'a'"),
-        (HEAD + "parameters:\n  - {name: a b}\n", "5:12", "is not a name for a parameter"),
+        (HEAD + "parameters:\n  - {name: a}\n  - {name: a}\n", "6:12", "duplicate parameter 'a'"),
+        (HEAD + "parameters:\n  - {name: a b}\n", "5:12", "is not a valid parameter name"),
         (
             HEAD + "parameters:\n  - {name: a, type: integer, default: x}\n",
             "5:5",
@@ -88,7 +92,11 @@ def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: s
             "5:5",
             "'x' is not of type integer",
         ),
-        (HEAD + "parameters:\n  - {name: a, enum: [x], default: y}\n", "5:5", "none of the values"),
+        (
+            HEAD + "parameters:\n  - {name: a, enum: [x], default: y}\n",
+            "5:5",
+            "is not listed under enum",
+        ),
         (
             HEAD + "parameters:\n  - {name: a, required: true, default: y}\n",
             "5:5",
@@ -174,7 +182,7 @@ def test_values_become_words(kind: str, given: object, word: str) -> None:
         ("string", "a\0b", "NUL"),
         ("path", "a\0b", "NUL"),
         ("string", "\ud800", "surrogate"),
-        ("string", "x" * ITEM_LIMIT, "131071 is the most"),
+        ("string", "x" * ITEM_LIMIT, "at most 131071"),
     ],
 )
 def test_what_no_program_can_be_given_is_refused(kind: str, given: object, problem: str) -> None:

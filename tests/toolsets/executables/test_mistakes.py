@@ -16,8 +16,8 @@ toolsets:
 CONFIG = "parameters: [{name: config, type: string, description: Path to JSON config file for complex filtering}]"
 PROGRAM = 'cat "${1#*=}"\n'
 HINT = (
-    "cfg: exit code: 1 (hint: '/scratch/config.json' is a path of a zone, and the program got it as it is; "
-    "with 'type: path' for 'config' in tool.yaml it gets the real path)"
+    "cfg: exit code: 1 (hint: the program got the virtual path '/scratch/config.json' as text; "
+    "declare 'config' with 'type: path' in tool.yaml to pass the real path)"
 )
 
 

@@ -221,7 +221,7 @@ def test_without_uv_what_is_missing_is_named_with_the_remedy(
     seen = worker.run(calls(call("say"), call("has"), call("new")), "done")
     assert seen.statuses == ["error", "success", "error"]
     said = seen.outcomes[0].error or ""
-    assert said.startswith("say needs forge-demo-words>=1, and ")
+    assert said.startswith("say needs forge-demo-words>=1, which ")
     assert "install uv" in said
     assert said.endswith("-m pip install 'forge-demo-words>=1'")
     assert "new needs Python >=3.99" in (seen.outcomes[2].error or "")
@@ -233,10 +233,14 @@ def test_without_uv_what_is_missing_is_named_with_the_remedy(
         ("x = 1\n# /// script\n# dependencies = [\n# ///\n", "3:1", "not TOML: Invalid value"),
         ("# /// script\n#\n# dependencies = [,]\n# ///\n", "3:19", "not TOML: Invalid value"),
         ("# /// script\n# dependencies = 'rich'\n# ///\n", "1:1", "must be a list of strings"),
-        ("# /// script\n# requires-python = 3\n# ///\n", "1:1", "must be versions"),
-        ("# /// script\n# requires-python = '/bin/true'\n# ///\n", "1:1", "must be versions"),
+        ("# /// script\n# requires-python = 3\n# ///\n", "1:1", "must be a version range"),
+        (
+            "# /// script\n# requires-python = '/bin/true'\n# ///\n",
+            "1:1",
+            "must be a version range",
+        ),
         ("# /// script\n# a = 1\nx = 1\n", "1:1", "has no end"),
-        (f"{needing()}\n{needing()}", "5:1", "another '# /// script' above"),
+        (f"{needing()}\n{needing()}", "5:1", "duplicate '# /// script'"),
     ],
 )
 def test_metadata_that_is_wrong_is_told_with_its_place(

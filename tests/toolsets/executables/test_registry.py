@@ -38,7 +38,7 @@ def test_tools_come_change_and_go(registry: Registry, write_tool: WriteTool) -> 
     assert second[1].digest != first[1].digest
     (folder / "tool.yaml").unlink()
     assert names(registry) == ["a"]
-    assert "has no tool.yaml" in registry.problems["b"]
+    assert "no tool.yaml;" in registry.problems["b"]
 
 
 def test_an_edit_that_keeps_size_and_mtime_is_seen(
@@ -87,7 +87,7 @@ def test_hidden_folders_and_plain_files_are_no_tools(
         ("link.sh", "not inside the folder"),
         ("missing.sh", "No such file"),
         ("folder", "not a regular file"),
-        (".build/x", "made by forge"),
+        (".build/x", "is a generated file"),
         ("plain", "chmod"),
     ],
 )
@@ -130,7 +130,7 @@ def test_what_others_can_write_is_not_a_tool(
     (folder / place).chmod(mode)
     assert names(registry) == ["sound"]
     assert (
-        f"{(folder / place)}: others can write there; take that away: chmod go-w"
+        f"{(folder / place)} is writable by other users; run: chmod go-w"
         in registry.problems["open"]
     )
     (folder / place).chmod(before)

@@ -113,7 +113,7 @@ def test_the_longest_word_arrives_and_a_longer_one_is_refused(
     seen = worker.run(calls(*made), "done")
     assert seen.statuses == ["success", "invalid", "invalid"]
     assert value(seen, 0).data["stdout"].strip() == str(ITEM_LIMIT)
-    assert "131071 is the most; write it to a file and pass the path" in (
+    assert "an argument has at most 131071; write it to a file and pass the path" in (
         seen.outcomes[1].error or ""
     )
 
@@ -339,8 +339,8 @@ def test_what_changes_in_a_turn_is_not_called_before_the_next(
     first, second = seen.statuses[:4], seen.statuses[4:]
     assert first == ["error", "error", "success", "not_found"]
     assert second == ["success", "not_found", "success", "success"]
-    assert "changed since this turn began" in (seen.outcomes[0].error or "")
-    assert "has no tool.yaml" in (seen.outcomes[1].error or "")
+    assert "changed during this turn" in (seen.outcomes[0].error or "")
+    assert "no tool.yaml;" in (seen.outcomes[1].error or "")
     assert value(seen, 4).data["stdout"] == "new\n"
 
 
@@ -363,6 +363,6 @@ def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(
     thread.join(timeout=60)
     assert seen.statuses == ["success", "error", "not_found", "error"]
     assert value(seen, 0).data["stdout"] == "went on\nended\n"
-    assert "is gone" in (seen.outcomes[1].error or "")
+    assert "was deleted" in (seen.outcomes[1].error or "")
     assert "there is no tool 'slow'" in (seen.outcomes[2].error or "")
     assert "there is no tool 'slow'" in (seen.outcomes[3].error or "")

@@ -87,8 +87,8 @@ def test_making_a_tool_with_the_name_of_a_built_in_one_says_so(project: Project)
     project.write("worker.yaml", WORKER)
     made = call("create_custom_tool", name="read_file", description="Reads.", language="sh")
     seen = project.run(calls(made), "ok", answers=[True])
-    assert "WARNING: forge has a tool called read_file" in seen.asked[0].preview.text()
-    assert "WARNING: forge has a tool called read_file" in seen.outcomes[0].value.text()
+    assert "WARNING: forge has a built-in tool named read_file" in seen.asked[0].preview.text()
+    assert "WARNING: forge has a built-in tool named read_file" in seen.outcomes[0].value.text()
 
 
 def test_the_names_of_built_in_tools_are_known(project: Project) -> None:

@@ -69,7 +69,7 @@ def test_what_is_not_text_and_what_is_not_there(worker: Project) -> None:
     )
     assert (
         edit(worker, "src/none", "a", "x").error
-        == "'src/none' does not exist; make a new file with write_file"
+        == "'src/none' does not exist; create files with write_file"
     )
     assert edit(worker, "src", "a", "x").status == "error"
     assert edit(worker, "src/a.py", "def main(x):", "x").error == (

@@ -127,7 +127,7 @@ def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> 
         ),
         (
             {"path": "/src/binary"},
-            "/src/binary is a binary file of 4 bytes; file_info tells its size",
+            "/src/binary is a binary file of 4 bytes",
         ),
         ({"path": "/src/latin"}, "/src/latin is not UTF-8 text (5 bytes)"),
     ],
@@ -147,7 +147,7 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
     size = READ_MAX + 8
     assert refused(worker, "read_file", path="/src/large") == (
         "error",
-        f"/src/large has {size} bytes; read some lines of it at a time, with offset and limit",
+        f"/src/large has {size} bytes; read a part of it with offset and limit",
     )
     read = outcome(worker, "read_file", path="/src/large", offset=64 * 1024, limit=5).value
     assert read == FileContent(

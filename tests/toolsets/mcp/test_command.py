@@ -42,11 +42,11 @@ def test_servers_are_listed_turned_off_and_on_and_connected_to_anew(project: Pro
     ]
     told = told_after(project, *said, turns=3)
     told = [
-        each.partition(": no such database")[0].partition("; its last words")[0] for each in told
+        each.partition(": no such database")[0].partition("; its last output")[0] for each in told
     ]
-    told = [each.replace("the process no longer reads its input", "it has ended") for each in told]
-    on, off, gone = "s: connected, 1 tool", "s: off", "gone: not connected: it has ended"
-    assert [each for each in told if not each.startswith("the MCP server gone")] == [
+    told = [each.replace("the process no longer reads its input", "it ended") for each in told]
+    on, off, gone = "s: connected, 1 tool", "s: off", "gone: not connected: it ended"
+    assert [each for each in told if not each.startswith("MCP server gone")] == [
         *(on, gone, off),
         "not_found",
         *(off, gone, on),
@@ -61,11 +61,11 @@ def test_what_mcp_does_not_take(project: Project) -> None:
     told = told_after(
         project, mcp("off"), mcp("of", "time"), mcp("off", "tme"), mcp("on", "time", "x")
     )
-    assert [each.partition(": it is")[0].partition(";")[0] for each in told] == [
-        "/mcp does not take 'off'",
-        "/mcp does not take 'of time'",
+    assert [each.partition(";")[0] for each in told] == [
+        "invalid arguments 'off'",
+        "invalid arguments 'of time'",
         "there is no MCP server 'tme'",
-        "/mcp does not take 'on time x'",
+        "invalid arguments 'on time x'",
     ]
     assert "did you mean 'time'?" in told[2]
 

@@ -104,10 +104,10 @@ def test_a_redirect_to_another_server_is_not_followed(project: Project) -> None:
     [
         (
             401,
-            "the MCP server web does not take the Authorization in its headers\n  put another one there",
+            "MCP server web rejects the Authorization in its headers\n  replace it in the definition",
         ),
-        (403, "Server returned an error response; its last words: HTTP 403 Forbidden"),
-        (500, "Server returned an error response; its last words: HTTP 500 Internal Server Error"),
+        (403, "Server returned an error response; its last output: HTTP 403 Forbidden"),
+        (500, "Server returned an error response; its last output: HTTP 500 Internal Server Error"),
     ],
 )
 def test_a_server_that_refuses_says_how(project: Project, status: int, problem: str) -> None:
@@ -125,5 +125,5 @@ def test_a_server_that_is_down_is_a_warning(project: Project) -> None:
     seen = count(project)
     assert seen.statuses == ["not_found"]
     assert [
-        "the MCP server web is not there" in event.message for event in seen.of(StatusEvent)
+        "MCP server web is not connected" in event.message for event in seen.of(StatusEvent)
     ] == [True]

@@ -15,7 +15,7 @@ from forge_cli.testing import Project
 
 from .test_mcp import SERVER, definition, run, servers, worker
 
-UNSEEN = "it was never started, so its tools are not known; see forge mcp test worker.yaml"
+UNSEEN = "its tools are unknown, as it was never started; run: forge mcp test worker.yaml"
 CONFIG = {"mcp": {"servers": {"own": {"command": sys.executable, "args": [SERVER, "plain"]}}}}
 
 
@@ -34,12 +34,12 @@ def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project)
     worker(project, "writes", "", "{default: preApproved, tools: {s__echo: ask}}", str(left))
     assert listed(project) == {"s": UNSEEN}
     judged = approved(project, "s__echo")
-    assert (judged["verdict"], judged["reason"]) == ("refused", f"the MCP server s: {UNSEEN}")
+    assert (judged["verdict"], judged["reason"]) == ("refused", f"MCP server s: {UNSEEN}")
     shown = project.forge("tools", "show", "s__echo", "--worker", "worker.yaml")
     assert (shown.returncode, UNSEEN in shown.stderr) == (2, True)
     checked = project.forge("worker", "check", "worker.yaml")
     assert "tools: 0, and those of s, which are not known" in checked.stdout
-    assert checked.stderr == f"warning: the MCP server s: {UNSEEN}\n"
+    assert checked.stderr == f"warning: MCP server s: {UNSEEN}\n"
     assert json.loads(project.forge("worker", "check", "worker.yaml", "--json").stdout)[
         "unseen"
     ] == ["s"]
@@ -132,7 +132,7 @@ def test_a_server_of_ones_own_is_looked_at_by_its_name(project: Project) -> None
     project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {own: null}}}\n")
     project.home.mkdir(exist_ok=True)
     (project.home / "config.yaml").write_text(json.dumps(CONFIG))
-    assert "see forge mcp test own" in listed(project)["own"]
+    assert "run: forge mcp test own" in listed(project)["own"]
     assert project.forge("mcp", "test", "own").returncode == 0
     assert set(listed(project)) == {"own__echo"}
 

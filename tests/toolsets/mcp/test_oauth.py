@@ -82,7 +82,7 @@ def test_whoever_logs_in_can_use_the_server_until_they_log_out(
     use(project, guarded.base)
     code, out, err = run(project)
     assert (code, out) == (7, "")
-    assert "the MCP server docs wants you to log in\n  forge mcp login docs\n" in err
+    assert "MCP server docs wants you to log in\n  forge mcp login docs\n" in err
     tried = project.forge("mcp", "test", "docs", "--json")
     assert (tried.returncode, "forge mcp login docs" in tried.stdout) == (1, True)
     done = project.forge("mcp", "login", "docs", env=browser)
@@ -157,8 +157,7 @@ def test_rights_that_are_missing_are_named_and_asked_for_at_the_next_login(
     code, out, _ = run(project)
     assert code == 0
     assert (
-        "did not carry out the call: it wants more rights: the scope words:count; forge mcp login docs"
-        in out
+        "refused the call: it wants more rights: the scope words:count; forge mcp login docs" in out
     )
     assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
     assert run(project)[:2] == (0, '{"result": 2}\n')
@@ -174,7 +173,7 @@ def test_rights_that_a_login_did_not_bring_are_not_asked_for_again(
     assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
     code, out, _ = run(project)
     assert code == 0
-    assert "the scope words:count, which the last login asked for and did not get" in out
+    assert "the scope words:count, which the last login did not grant" in out
     assert "forge mcp login" not in out
 
 
@@ -187,7 +186,7 @@ def test_rights_that_a_client_cannot_get_for_itself(
     use(project, guarded.base, REGISTERED.format(more=", grant: client_credentials"))
     code, out, _ = run(project)
     assert code == 0
-    assert "the scope words:count, which the last login asked for and did not get" in out
+    assert "the scope words:count, which the last login did not grant" in out
     assert {"words", "words:count"} <= guarded.asked_scopes
 
 
@@ -364,5 +363,5 @@ def test_a_file_of_tokens_that_cannot_be_read_is_never_written_over(
     file = Path(project.home / "mcp-tokens.json")
     file.write_text(content)
     done = project.forge("mcp", "logout", "docs")
-    assert (done.returncode, "log in again with forge mcp login" in done.stderr) == (3, True)
+    assert (done.returncode, "log in again: forge mcp login" in done.stderr) == (3, True)
     assert file.read_text() == content

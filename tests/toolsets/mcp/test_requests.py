@@ -247,7 +247,7 @@ def test_a_server_that_asks_in_the_middle_of_a_call(project: Project) -> None:
     project.write("pushing.py", PUSHING)
     worker(project, "", args=["pushing.py"], elicitation=True)
     refused = project.run(ECHO, "done").outcomes[0]
-    assert "'protocol: legacy' in its definition lets it ask" in (refused.error or "")
+    assert "set 'protocol: legacy' in its definition" in (refused.error or "")
     worker(project, "", args=["pushing.py"], elicitation=True, protocol="legacy")
     assert answered(project.run(ECHO, "done")) == {"result": "decline"}
 

@@ -141,7 +141,7 @@ def test_a_dry_run_names_the_rule(project: Project) -> None:
     )
     found = json.loads(done.stdout)
     assert (found["verdict"], found["rule"]) == ("blocked", "toolsets.mcp.resources.s.*secret*")
-    assert found["reason"] == "note://secret/a of the MCP server s fits '*secret*'"
+    assert found["reason"] == "note://secret/a of the MCP server s matches '*secret*'"
     assert found["where"].startswith("worker.yaml:1:")
 
 

@@ -67,10 +67,10 @@ def test_a_server_whose_files_changed_is_not_started_again_where_nobody_can_be_a
         calls(call("s__echo", text=name)), calls(call("s__echo", text="x")), "done", timeout=60
     )
 
-    problem = f"it is not started: {name} changed since it was started first"
+    problem = f"not started: {name} changed since its first start"
     assert [problem in str(seen.outcomes[1].error)] == [True], seen.outcomes
     told = [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
-    assert told.count(f"the MCP server s: {problem}") == 1
+    assert told.count(f"MCP server s: {problem}") == 1
     assert not (folder / "pwned").exists()
 
 
@@ -80,7 +80,7 @@ def test_one_whose_files_are_as_they_were_is_started_again(project: Project, fol
         opened.call("s__echo", text="data.json tools/notes.txt tools/data.json")
         (folder / "tools/helper.py").write_bytes(before)
         again = opened.call("s__echo", text="x")
-    assert "the call may have been carried out" in str(again.error)
+    assert "the call may have run" in str(again.error)
 
 
 @pytest.mark.parametrize("answer", [True, False])

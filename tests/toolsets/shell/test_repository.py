@@ -79,7 +79,7 @@ def test_a_commit_is_a_ref_with_what_lies_between(repository: Project) -> None:
         "changed  a.txt (9 bytes)",
         "deleted  b.txt",
         f"git      .git refs/heads/main {old}..{new}",
-        "git      .git index (3 new files staged, 1 changed file staged, 1 file not staged any more)",
+        "git      .git index (3 new files staged, 1 changed file staged, 1 file no longer staged)",
         "git      .git 6 objects, 2 logs",
         "made     c.txt (4 bytes)",
     ]
@@ -101,7 +101,7 @@ def test_what_is_staged_is_shown(repository: Project) -> None:
         answers=[False],
     )
     assert [row for row in rows(seen) if "object" not in row] == [
-        "git      .git index (1 new file staged, 1 changed file staged, 1 file not staged any more)"
+        "git      .git index (1 new file staged, 1 changed file staged, 1 file no longer staged)"
     ]
     text = shown(seen)
     assert "\nstaged a.txt (mode 100644 to 100755)\n--- staged a.txt\n" in text

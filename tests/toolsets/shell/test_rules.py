@@ -29,8 +29,8 @@ def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
     ("rule", "says"),
     [
         ("{use: readings}", "toolsets.shell.rules[0].use: must"),
-        ("{use: reading, approval: ask}", "toolsets.shell.rules[0]: 'use' stands alone"),
-        ("{use: reading, pattern: ls}", "toolsets.shell.rules[0]: 'use' stands alone"),
+        ("{use: reading, approval: ask}", "toolsets.shell.rules[0]: 'use' takes no other key"),
+        ("{use: reading, pattern: ls}", "toolsets.shell.rules[0]: 'use' takes no other key"),
         ("{pattern: ls}", "toolsets.shell.rules[0]: 'approval' is required"),
         ("{approval: ask}", "toolsets.shell.rules[0]: 'pattern' is required"),
     ],

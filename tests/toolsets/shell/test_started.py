@@ -63,7 +63,7 @@ def test_a_blocked_program_that_no_reading_of_the_line_finds(shell: Project, lin
     assert outcome(seen) == "blocked"
     (result,) = seen.of(ToolResult)
     assert result.status == "blocked"
-    assert "on a copy it started a command that is blocked: " in str(result.error)
+    assert "on a copy it started a blocked command: " in str(result.error)
     assert str(result.error).endswith("matches the blocked rule 'wc'")
     assert "hello" not in json.dumps(result.value.wire())
     assert seen.of(ApprovalRequired) == []
@@ -143,7 +143,7 @@ def test_where_started_programs_cannot_be_seen_such_a_line_asks(
     (found,) = seen.of(CommandTried)
     assert (found.outcome, found.unsure) == (
         "incomplete",
-        "it may have started a command that is blocked, which cannot be seen here",
+        "it may have started a blocked command, which cannot be detected here",
     )
 
 

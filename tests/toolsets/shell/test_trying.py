@@ -390,7 +390,7 @@ def test_a_trial_ends_at_the_first_name_and_shows_nothing_of_it(shell: Project, 
     )
     assert tried(seen).duration_ms < 20_000
     text = shown(seen)
-    assert text.startswith("tried on a copy, in vain after ")
+    assert text.startswith("tried on a copy, incomplete after ")
     assert text.endswith(" s: it wanted the network (name.example)")
     assert "\n" not in text
     assert "retried" not in str(seen.of(ToolResult)[0].value)
@@ -673,7 +673,7 @@ def test_a_line_that_may_do_something_blocked_which_is_no_program_says_why_it_is
     assert seen.of(CommandTried) == []
     text = shown(seen)
     assert text.startswith(
-        "this line is not tried on a copy, as it may do something that is blocked and is no program ("
+        "not tried on a copy: the line may use a blocked builtin, which no trial detects ("
     )
     assert UNREADABLE[line] in text
 

@@ -17,9 +17,7 @@ from tests.support.listener import Listener
 WORKER = (
     "name: w\ninstructions: You help.\ntoolsets: {{filesystem: {{}}, skills: {skills}{more}}}\n"
 )
-HEADING = (
-    "Skills, each for one kind of task. Before such a task, load the one that fits with load_skill:"
-)
+HEADING = "Skills, each for one kind of task. Before such a task, load the matching skill with load_skill:"
 
 
 def worker(project: Project, skills: str = "{}", more: str = "") -> None:
@@ -160,11 +158,11 @@ def test_what_a_project_brings_needs_trust_and_needs_it_again(project: Project) 
     script = project.write(".forge/skills/b/run.sh", "echo\n")
     seen = load(project, "a")
     folder = project.folder / ".forge" / "skills"
-    reason = "not used: you have not trusted it as it is"
-    assert told(seen) == [f"{folder}: {reason}: a, b. Run: forge trust"]
+    remedy = "to trust them as they are, run: forge trust"
+    assert told(seen) == [f"{folder}: skills ignored: a, b; {remedy}"]
     assert seen.statuses == ["error"]
     assert project.forge("trust", ".forge/skills/a").stdout == f"trusted: {folder}/a (skill)\n"
-    assert told(load(project, "a")) == [f"{folder}: {reason}: b. Run: forge trust"]
+    assert told(load(project, "a")) == [f"{folder}: skills ignored: b; {remedy}"]
     done = project.forge("trust")
     assert done.stdout == f"trusted: {folder}/a (skill)\ntrusted: {folder}/b (skill)\n"
     assert load(project, "a", "b").statuses == ["success", "success"]
@@ -190,7 +188,7 @@ def test_one_that_changes_in_the_middle_of_a_session_is_not_loaded(project: Proj
     seen = project.run(load_it, load_it, "done", sinks=[edit])
     assert texts(seen) == [
         "Skill: a\n\nDo it well.",
-        "the skill 'a' has changed since it was trusted, so it is not loaded",
+        "the skill 'a' was not loaded: it changed since it was trusted",
     ]
 
 
@@ -204,7 +202,7 @@ def test_one_that_changes_in_the_middle_of_a_session_is_not_loaded(project: Proj
         ("name: bad\n", "SKILL.md:2:1: description: this key is required"),
         (
             "name: other\ndescription: X.\n",
-            "SKILL.md:2:7: name: 'other' is not the name of its folder, which is 'bad'",
+            "SKILL.md:2:7: name: must be 'bad' like its folder, not 'other'",
         ),
         ("name: bad\ndescription: Use it when: always\n", "SKILL.md:3:"),
         (
@@ -224,7 +222,7 @@ def test_bad_front_matter_is_a_sentence_and_the_others_work(
     assert seen.statuses == ["error", "success"]
     (sentence,) = told(seen)
     assert f"{project.folder}/skills/bad/{problem}" in sentence
-    assert sentence.endswith("; this skill is left out")
+    assert sentence.endswith("; the skill is ignored")
 
 
 def test_what_is_no_skill_at_all(project: Project) -> None:
@@ -238,8 +236,8 @@ def test_what_is_no_skill_at_all(project: Project) -> None:
     (project.folder / "skills" / "link" / "SKILL.md").symlink_to("../../../secret.md")
     seen = load(project, "link")
     assert [sentence.partition("/skills/")[2].partition(";")[0] for sentence in told(seen)] == [
-        f"link/SKILL.md:1:1: it leads out of {project.folder}/skills",
-        "lower/skill.md: it has to be called SKILL.md",
+        f"link/SKILL.md:1:1: it is a link out of {project.folder}/skills",
+        "lower/skill.md is ignored",
         "plain/SKILL.md:1:1: no front matter here",
     ]
     assert "secret" not in texts(seen)[0]

@@ -160,8 +160,8 @@ def test_always_for_the_user(terminal, script, coder) -> None:
 
 
 ALL_SETS = (
-    "coder asks once: may it use builds on a copy (npm run build), reading from servers here (curl 127.0.0.1), looking "
-    "at containers (docker ps), in this folder?"
+    "coder asks once: may it use builds on a copy (npm run build), requests to servers on this machine (curl 127.0.0.1), "
+    "commands that show containers (docker ps), in this folder?"
 )
 KEPT = "[y]es, [n]o, [?] why > "
 
