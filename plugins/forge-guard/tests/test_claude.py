@@ -155,7 +155,7 @@ def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(
     assert machine.claude("Bash", {"command": "git status"})[0] == "allow"
     (machine.project / "refs").mkdir()
     said = machine.claude("Bash", {"command": "git status"})
-    assert (said[0], "git takes the folder for a repository" in said[1]) == ("ask", True)
+    assert (said[0], "git treats the folder as a bare repository" in said[1]) == ("ask", True)
 
 
 @pytest.mark.long

@@ -144,7 +144,7 @@ def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None
     settings = machine.settings("gemini")
     settings.parent.mkdir()
     for text, told in (
-        ('{"a": 1, // mine\n}', "is not plain JSON"),
+        ('{"a": 1, // mine\n}', "is not valid JSON"),
         ('{"hooks": []}', "'hooks' is not an object"),
         ('{"hooks": {"BeforeTool": {}}}', "'hooks' is not an object"),
     ):

@@ -274,7 +274,7 @@ def test_variables_that_turn_it_off_or_cannot_be_followed(monkeypatch: pytest.Mo
     told = HookCall(event="record", session="s", worker="w", line=lines(0)[0])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     with pytest.raises(
-        ValueError, match="OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and this speaks http/protobuf only"
+        ValueError, match="OTEL_EXPORTER_OTLP_PROTOCOL is grpc, but only http/protobuf is supported"
     ):
         observe(told)
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")

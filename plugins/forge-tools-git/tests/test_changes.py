@@ -264,7 +264,7 @@ class TestPush:
     @pytest.mark.parametrize("name", ["upstream", "--receive-pack=touch x", "../there"])
     def test_only_to_a_remote_that_is_set_up(self, repo: Repo, remote: Path, name: str) -> None:
         done = repo.by_hand("git_push", "branch=main", f"remote={name}")
-        assert done.stderr == f"forge: there is no remote '{name}'; the remotes are: origin\n"
+        assert done.stderr == f"forge: there is no remote '{name}'; known remotes: origin\n"
         assert self.subjects(repo, remote) == []
 
     @pytest.mark.long

@@ -169,9 +169,10 @@ def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(
     with pytest.raises(WorkerError) as caught:
         repo.call("git_status")
     assert str(caught.value) == (
-        f"{repo.folder}/../worker.yaml:4:8: toolsets.git: git works in {repo.folder}, and no zone of this worker "
-        "lies around that\n  use -C DIR to work in another folder, declare one under sandbox.zones, as in {name: code, "
-        "path: ., mode: rw}, or remove the toolset"
+        f"{repo.folder}/../worker.yaml:4:8: toolsets.git: no zone of this worker contains "
+        f"{repo.folder}, where git runs\n"
+        "  use -C DIR to work in another folder, declare a zone under sandbox.zones, such as "
+        "{name: code, path: ., mode: rw}, or remove the toolset"
     )
     done = repo.project.forge("worker", "check", "../worker.yaml")
     assert done.returncode == 3

@@ -115,7 +115,7 @@ def test_secrets_are_left_out_unless_they_are_asked_for(repo: Repo) -> None:
     value = repo.call("git_diff").value
     assert value.summary == (
         "1 file changed, 1 insertion(+), 1 deletion(-); "
-        "left out, ask for each by its path: .env, .env.d/key, app/.ENV.local"
+        "omitted unless named by path: .env, .env.d/key, app/.ENV.local"
     )
     assert value.data.count("diff --git") == 1
     assert repo.call("git_diff", path="app").value.data == ""

@@ -152,7 +152,7 @@ def test_where_there_is_no_repository(folder: Repo, tool: str) -> None:
     outcome = folder.call(tool)
     assert (outcome.status, outcome.error) == (
         "error",
-        "the working directory is not a git repository; 'git init' would make it one",
+        "the working directory is not a git repository; run git init to make it one",
     )
 
 

@@ -114,7 +114,7 @@ def test_no_heading_link_or_word_of_a_small_page_is_lost(parts: list[tuple[str, 
 )
 def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> None:
     site.html("/", text)
-    assert "has no text to read" in worker.fetch(site.url("/"), LOCAL).error
+    assert "has no text; scripts" in worker.fetch(site.url("/"), LOCAL).error
 
 
 @pytest.mark.few(3)
@@ -146,14 +146,14 @@ def test_other_text_is_passed_through(
 def test_what_is_no_text_is_refused(worker: Worker, site: Site, content_type: str) -> None:
     site.send("/", b"\x89PNG", content_type)
     assert worker.fetch(site.url("/"), LOCAL).error == (
-        f"{site.url('/')} is {content_type}, and only text can be read: HTML, JSON, XML or plain text"
+        f"{site.url('/')} is {content_type}, but only HTML, JSON, XML and plain text can be read"
     )
 
 
 @pytest.mark.parametrize(
     ("body", "content_type", "sentence"),
     [
-        (b"\x7fELF\0\0", "text/plain", "is said to be text/plain and is not text"),
+        (b"\x7fELF\0\0", "text/plain", "is declared as text/plain, but it is not text"),
         (b"\x7fELF\0\0", None, "is application/octet-stream"),
         (b"  \n", "text/plain", "is empty"),
     ],
@@ -208,14 +208,18 @@ def test_gzip_is_unpacked(worker: Worker, site: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "coding", "sentence"),
     [
-        (zlib.compress(b"x"), "deflate", "is packed as 'deflate', which was not asked for"),
+        (zlib.compress(b"x"), "deflate", "has the encoding 'deflate', which was not requested"),
         (
             gzip.compress(gzip.compress(b"x", mtime=0), mtime=0),
             "gzip, gzip",
-            "is packed as 'gzip, gzip'",
+            "has the encoding 'gzip, gzip'",
         ),
-        (b"plain", "gzip", "is said to be gzip and is not"),
-        (gzip.compress(b"one two three", mtime=0)[:-9], "gzip", "breaks off in the middle"),
+        (b"plain", "gzip", "is declared as gzip, but it is not"),
+        (
+            gzip.compress(b"one two three", mtime=0)[:-9],
+            "gzip",
+            "ends before its content is complete",
+        ),
     ],
 )
 def test_other_packings_are_refused(

@@ -1,3 +1,3 @@
-"""The gate of forge before the calls of other coding tools: one policy, their hooks, a record of every decision."""
+"""forge's gate for the calls of other coding tools: one policy, and a record of every decision."""
 
 __version__ = "0.1.0"

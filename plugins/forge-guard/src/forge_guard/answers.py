@@ -1,4 +1,4 @@
-"""Answers in the words of each tool: allow, ask and deny, as far as it has them."""
+"""Answers in the format of each tool: allow, ask and deny, as far as the tool supports them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 Decision = Literal["allow", "ask", "deny"]
 ASKING = frozenset({"claude"})
-"""Tools that ask their person when a hook says so.
+"""Tools that ask the person when a hook answers ``ask``.
 
-Gemini CLI 0.61 takes ``ask``, too, which its documentation does not have: it reads files all the same, and without a
-terminal it waits for ever.
+Gemini CLI 0.61 accepts ``ask``, too, although its documentation does not mention it. But it reads
+files anyway, and without a terminal it waits forever.
 """
 
 
@@ -29,11 +29,11 @@ class Answer:
 
 
 SILENCE = Answer()
-"""Leaves a call to the tool's own rules."""
+"""An empty answer, which leaves the call to the tool's own rules."""
 
 
 def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer:
-    """An answer in the words of a tool; None leaves it to the tool's own rules."""
+    """Return a decision in the format of a tool; None leaves the call to the tool's own rules."""
     if decision is None or event == "PostToolUse":
         return SILENCE
     if decision == "ask" and tool not in ASKING:

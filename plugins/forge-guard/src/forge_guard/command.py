@@ -1,4 +1,4 @@
-"""``forge guard``: put the gate before the calls of another tool, take it away, look how things stand, try it."""
+"""``forge guard``: install, remove, show and test the hooks of other tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UserOption = Annotated[
 def install(
     tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False
 ) -> None:
-    """Install the hook of a tool, and the policy where there is none; every change is shown first."""
+    """Install the hook of a tool, and a policy if there is none; shows every change first."""
     target, file = _target(tool, project, user)
     before, policy = target.read(file), policy_file()
     if not policy.exists():
@@ -52,7 +52,7 @@ def install(
 def uninstall(
     tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False
 ) -> None:
-    """Take the hook of a tool away; the policy stays."""
+    """Remove the hook of a tool; the policy stays."""
     target, file = _target(tool, project, user)
     before = target.read(file)
     if not _change(file, before, target.removed(before), target.folder(project=project)):
@@ -70,25 +70,23 @@ def status(
     ] = False,
     user: Annotated[bool, typer.Option("--user", help="Only your own settings.")] = False,
 ) -> None:
-    """Say which tools ask forge, and by which policy."""
+    """Show which tools ask forge, and by which policy."""
     policy = policy_file()
-    typer.echo(
-        f"policy    {policy}{'' if policy.exists() else ' (not there: forge guard install writes it)'}"
-    )
+    missing = "" if policy.exists() else " (missing; forge guard install writes it)"
+    typer.echo(f"policy    {policy}{missing}")
     for target in [_named(tool)] if tool else TARGETS.values():
         for place in ("user", "project"):
             if project != user and place != ("project" if project else "user"):
                 continue
             file = target.file(project=place == "project")
             text = target.read(file)
-            stands = (
-                "asks"
-                if target.is_installed(text)
-                else "outdated"
-                if target.removed(text) != text
-                else "-"
-            )
-            typer.echo(f"{target.tool:9} {place:8} {stands:9} {file}")
+            if target.is_installed(text):
+                state = "asks"
+            elif target.removed(text) != text:
+                state = "outdated"
+            else:
+                state = "-"
+            typer.echo(f"{target.tool:9} {place:8} {state:9} {file}")
 
 
 @app.command()
@@ -97,7 +95,7 @@ def check(
         str, typer.Argument(metavar="|".join(TARGETS), help="The tool that asks.")
     ] = "claude",
 ) -> None:
-    """Answer the JSON of a hook on standard input, in that tool's own form."""
+    """Answer the JSON of a hook from standard input, in the format of the tool."""
     _named(tool)
     raise typer.Exit(hook.main(tool))
 
@@ -105,7 +103,7 @@ def check(
 def _named(tool: str) -> Target:
     if tool not in TARGETS:
         raise UsageError(
-            f"'{tool}' is not a tool that can ask forge", hint=f"there are: {', '.join(TARGETS)}"
+            f"'{tool}' is not a supported tool", hint=f"supported: {', '.join(TARGETS)}"
         )
     return TARGETS[tool]
 
@@ -113,12 +111,12 @@ def _named(tool: str) -> Target:
 def _target(tool: str, project: bool, user: bool) -> tuple[Target, Path]:
     target = _named(tool)
     if project and user:
-        raise UsageError("--project and --user contradict each other; keep one")
+        raise UsageError("--project and --user are mutually exclusive")
     return target, target.file(project=project)
 
 
 def _change(file: Path, before: str, after: str, within: Path) -> bool:
-    """Show a change of a file, and make it; on a terminal a person says whether."""
+    """Show a change of a file and write it, after a confirmation on a terminal."""
     if before == after:
         return False
     names = f"{file} (now)", f"{file} (then)"

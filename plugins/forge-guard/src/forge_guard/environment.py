@@ -1,4 +1,4 @@
-"""Command lines that may show the environment of a tool: its keys are there, and no line runs in a clean one."""
+"""Command lines that may print the environment, which contains the keys of the tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUOTED = re.compile(r"\\.|'[^']*'|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
 
 
 def may_show(command: str) -> bool:
-    """Does a line name the environment, or a variable that is hardly its own: upper case, or named like a key?"""
+    """Return True if a line names the environment, or a variable that may be a key."""
     if _ALL_OF_IT.search(command) or _ALL_OF_IT.search(_MARKS_OF_QUOTES.sub("", command)):
         return True
     names = _VARIABLE.findall(_without_single_quotes(command))
@@ -33,7 +33,7 @@ def may_show(command: str) -> bool:
 
 
 def _without_single_quotes(command: str) -> str:
-    """The line without what bash leaves alone; in double quotes, and in comments, a single quote is a letter."""
+    """Return a line without its single-quoted parts; those in double quotes or comments stay."""
     if "#" in command or "<<" in command:
         return command
     return _QUOTED.sub(lambda found: found[1] or "", command)

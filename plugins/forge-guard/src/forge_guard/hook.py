@@ -1,6 +1,7 @@
-"""The program that a hook starts: it hands the question to the resident gate, which it starts where there is none.
+"""The program of a hook: pass the question to the resident gate, which is started if needed.
 
-It runs before every call of a tool, so it imports next to nothing: ``socket`` alone takes as long as Python to start.
+It runs before every call of a tool, so it imports as little as possible: ``socket`` alone takes as
+long as Python's own start.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -11,7 +12,7 @@ import os
 import sys
 
 LIMIT = 25
-"""Seconds for an answer; then this process ends, and the hook's own line says no."""
+"""Seconds for an answer; then this process is killed, and the hook's command line asks."""
 SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 MATTERS = ("HOME", "PATH", "XDG_CONFIG_HOME")
 SENT = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CLAUDE_CODE_SHELL", "SHELL")
@@ -19,7 +20,7 @@ SENT = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CLAUDE_CODE_SHELL", "SHELL"
 
 
 def main(tool: str) -> int:
-    """Answer the question on standard input."""
+    """Answer the question on standard input, and return the exit code."""
     _signal.alarm(LIMIT)
     text = sys.stdin.buffer.read()
     try:
@@ -36,13 +37,13 @@ def main(tool: str) -> int:
 
 
 def request_of(tool: str, text: bytes) -> bytes:
-    """The tool, what counts of its environment, an empty part, and the hook's input as it is."""
+    """Return the request: the tool, its environment variables, an empty part, and the input."""
     named = [os.fsencode(f"{name}={os.environ[name]}") for name in SENT if name in os.environ]
     return b"\0".join([tool.encode(), *named, b"", text])
 
 
 def ask_resident(request: bytes) -> bytes:
-    """The answer of the resident gate; nothing where it ended meanwhile."""
+    """Return the answer of the resident gate; empty if it ended meanwhile."""
     enter_folder()
     name = f"{identity():08x}.sock"
     gate = connect(name) or start(name)
@@ -57,17 +58,17 @@ def ask_resident(request: bytes) -> bytes:
 
 
 def enter_folder() -> None:
-    """Go to where the sockets are: a folder of this user alone; the path of a socket may not be long."""
+    """Change to the private folder of the sockets, because the path of a socket has to be short."""
     folder = os.path.join(os.path.expanduser(os.environ.get("FORGE_HOME") or "~/.forge"), "guard")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if found.st_uid != os.geteuid() or found.st_mode & 0o77:
-        raise PermissionError(f"{folder} is not this user's alone")
+        raise PermissionError(f"{folder} is not a private folder of this user")
     os.chdir(folder)
 
 
 def identity() -> int:
-    """Differs where another gate would be another one: its user's folders, secrets to hide, and installed code."""
+    """Return a number that changes with everything that requires another resident gate."""
     counts = [
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
@@ -85,7 +86,7 @@ def identity() -> int:
 
 
 def connect(name: str) -> "_socket.socket | None":
-    """The socket of the resident gate; None where it is not running."""
+    """Connect to the resident gate; return None if it is not running."""
     gate = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         gate.connect(name)
@@ -96,7 +97,7 @@ def connect(name: str) -> "_socket.socket | None":
 
 
 def start(name: str) -> "_socket.socket":
-    """Start a resident gate that listens already, and connect to it."""
+    """Start a resident gate with a listening socket, and connect to it."""
     lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -113,14 +114,14 @@ def start(name: str) -> "_socket.socket":
     finally:
         os.close(lock)
     if gate is None:
-        raise ConnectionError("the resident gate has ended")
+        raise ConnectionError("the resident gate ended at its start")
     return gate
 
 
 def run(
     module: str, *args: str, standard: "tuple[int | None, int | None, str | int | None]"
 ) -> int:
-    """Start a module of forge with these as standard streams; None is nowhere. Returns its process id."""
+    """Start a module with these standard streams, None for no stream; return the process ID."""
     actions: list[tuple[object, ...]] = []
     for number, stream in enumerate(standard):
         if isinstance(stream, int):
@@ -128,7 +129,7 @@ def run(
         else:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC if stream else os.O_RDWR
             actions.append((os.POSIX_SPAWN_OPEN, number, stream or os.devnull, flags, 0o600))
-    # -P: nothing is imported from the folder that this is called in
+    # -P, because the current folder belongs to the project, whose modules must not be imported.
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", module, *args],
@@ -138,7 +139,10 @@ def run(
 
 
 def is_ours(gate: "_socket.socket") -> bool:
-    """Is this user at the other end? Where the system cannot say, the folder's mode has to do."""
+    """Return True if the other end belongs to this user.
+
+    If the system cannot tell, the permissions of the folder are the protection.
+    """
     if not hasattr(_socket, "SO_PEERCRED"):
         return True
     found = gate.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
@@ -146,7 +150,7 @@ def is_ours(gate: "_socket.socket") -> bool:
 
 
 def answer_plainly(tool: str, text: bytes) -> int:
-    """The same without a resident gate: forge is started for this one answer."""
+    """Answer without a resident gate, by a forge process for this question only."""
     reading, writing = os.pipe()
     child = run("forge_guard.plain", tool, standard=(reading, 1, 2))
     os.close(reading)

@@ -1,4 +1,4 @@
-"""The tools whose hooks are known: which calls of forge's own tools are behind those of each."""
+"""The known tools, and the calls of forge's own tools that their calls correspond to."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from forge_guard.questions import (
 _OWN: dict[str, list[str]] = json.loads(
     files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8")
 )
-"""Tools that touch nothing themselves, by the tool that has them."""
+"""Tools that affect nothing outside of the coding tool, by coding tool."""
 _ADDRESS = re.compile(r"\S*://\S+")
 _ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
 UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
-"""Modes of Claude Code in which calls are made that no person has said yes to."""
+"""Modes of Claude Code in which calls run without a yes of the person."""
 _REPOSITORY = ("HEAD", "objects", "refs")
 
 
 def _runs(line: str, *folder: str) -> Reader:
-    """A command line, and where it runs."""
+    """Return a reader for a command line, and the folder it runs in."""
 
     def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
         yield place.shell(text_of(given, line), _optional(given, *folder))
@@ -70,7 +70,7 @@ def _writes(path: str, content: str) -> Reader:
 
 
 def _patches(*text: str) -> Reader:
-    """A patch in the form that codex made up, which forge's own tool takes as well."""
+    """Return a reader for patches in the format of codex, which forge's tool accepts."""
 
     def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
         if place.cwd != place.project:
@@ -113,7 +113,7 @@ def _watched(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _addresses_in(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
-    """Every address in a prompt, of which Gemini CLI fetches each."""
+    """Yield every address in a prompt, because Gemini CLI fetches each."""
     found = _ADDRESS.findall(text_of(given, "prompt", "url"))
     if not found:
         raise NotUnderstood("there is no address in it")
@@ -134,7 +134,7 @@ def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """``mcp__SERVER__TOOL``, as Claude Code and codex write it; resources by their server."""
+    """Split ``mcp__SERVER__TOOL``, the format of Claude Code and codex; resources by server."""
     given = data.get("tool_input")
     if name.startswith("ReadMcpResource") and isinstance(given, dict):
         return text_of(given, "server"), "resources"
@@ -143,7 +143,7 @@ def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Gemini CLI says beside the name whose tool it is."""
+    """Return the server and the tool that Gemini CLI passes besides the name."""
     context = data.get("mcp_context")
     return (
         (text_of(context, "server_name"), text_of(context, "tool_name"))
@@ -153,7 +153,7 @@ def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _one_line(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """``SERVER_TOOL``, as opencode writes it."""
+    """Split ``SERVER_TOOL``, the format of opencode."""
     server, parted, tool = name.partition("_")
     return (server, tool) if parted and name not in OPENCODE.readers else None
 
@@ -183,7 +183,7 @@ CLAUDE = Hook(
 
 
 def _start_of_codex(data: Mapping[str, Any], env: Mapping[str, str]) -> str:
-    """The folder that a session began in: ``cwd`` is that of the command, which the model chooses."""
+    """Return the folder in which the session began; the model chooses ``cwd``."""
     try:
         with open(text_of(data, "transcript_path"), encoding="utf-8") as transcript:
             first = json.loads(transcript.readline())
@@ -247,7 +247,7 @@ HOOKS = {"claude": CLAUDE, "codex": CODEX, "gemini": GEMINI, "opencode": OPENCOD
 
 
 def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
-    """The question in a hook's input; NotUnderstood where it is none."""
+    """Parse the input of a hook; raise NotUnderstood if it is invalid."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -275,15 +275,15 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
     if any(map(environment.may_show, commands)):
         why = why or environment.DOUBT
     if commands and all(os.path.lexists(project / name) for name in _REPOSITORY):
-        why = (
-            why
-            or "git takes the folder for a repository, and its file 'config' names programs that git starts"
+        why = why or (
+            "git treats the folder as a bare repository, "
+            "and starts programs that its file 'config' names"
         )
     return replace(asked, calls=calls, doubt=why)
 
 
 def _other_shell(tool: str, shell: str | None) -> str | None:
-    """Why a command line may mean something else than the rules think: they read bash."""
+    """Return why a line may mean something else in a shell other than bash."""
     if shell and os.path.basename(shell) == "bash":
         return None
     remedy = "CLAUDE_CODE_SHELL" if tool == "claude" else "SHELL"

@@ -1,4 +1,4 @@
-"""The file in which the hook of each tool is installed, and the entry in it."""
+"""The settings file of each tool, and the entry of the hook in it."""
 
 from __future__ import annotations
 
@@ -19,58 +19,58 @@ from forge_guard.answers import SILENCE, say
 from forge_guard.settings import EMPTY, with_entry, without_entries
 
 MARK = os.path.join("forge_guard", "hook.py")
-"""The mark of our entries."""
-FAILED = "forge guard cannot be started: forge guard status says more"
+"""The part of a command by which our entries are recognized."""
+FAILED = "forge guard cannot be started; run: forge guard status"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A tool with JSON settings: where they are, and what stands beside our command in the list of each event."""
+    """A tool with JSON settings: their location, and the keys beside our command for each event."""
 
     tool: str
     user: str
     project: str
     events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     home: str | None = None
-    """The variable that names the tool's own folder."""
+    """The variable that names the folder of the tool."""
     timeout: int = 30
-    """For an answer, in the tool's own unit."""
+    """The time limit of an answer, in the unit of the tool."""
     told: str = ""
-    """Further steps for the person."""
+    """Further steps for the person after the installation."""
 
     def file(self, *, project: bool) -> Path:
-        """The settings that are meant."""
+        """Return the settings file."""
         return self.folder(project=project) / (
             self.project if project else self.user.partition("/")[2]
         )
 
     def folder(self, *, project: bool) -> Path:
-        """The folder around them that is not ours to remove."""
+        """Return the folder above the settings that must not be removed."""
         if project:
             return Path.cwd()
         named = os.environ.get(self.home) if self.home else None
         return Path(named or Path.home() / self.user.partition("/")[0])
 
     def read(self, file: Path) -> str:
-        """The text of the settings; nothing where there are none."""
+        """Return the text of the settings; empty if there are none."""
         text = _text_of(file)
         try:
             found = json.loads(text) if text.strip() else {}
         except ValueError as error:
             raise ForgeError(
-                f"{file} is not plain JSON: {error}", hint="take comments out, and try again"
+                f"{file} is not valid JSON: {error}", hint="remove comments and try again"
             ) from None
         hooks = found.get("hooks", {}) if isinstance(found, dict) else None
         if not isinstance(hooks, dict) or not all(
             isinstance(hooks.get(event, []), list) for event in self.events
         ):
             raise ForgeError(
-                f"{file}: 'hooks' is not an object of lists", hint="repair it, and try again"
+                f"{file}: 'hooks' is not an object of lists", hint="repair it and try again"
             )
         return text
 
     def installed(self, text: str) -> str:
-        """The settings with our hook, once."""
+        """Return the settings with our hook."""
         text = self.removed(text)
         for event, more in self.events.items():
             run = {
@@ -82,13 +82,13 @@ class Target:
         return text
 
     def removed(self, text: str) -> str:
-        """The settings as they were before."""
+        """Return the settings without our hook."""
         for event in self.events:
             text = without_entries(text, ("hooks", event), _is_ours)
         return text
 
     def is_installed(self, text: str) -> bool:
-        """Is our hook there, as this version of it writes it?"""
+        """Return True if our hook is installed in the form of this version."""
         hooks = json.loads(text).get("hooks", {}) if text.strip() else {}
         return all(
             any(
@@ -100,7 +100,7 @@ class Target:
 
 @dataclass(frozen=True)
 class PluginFile(Target):
-    """A tool that loads a program of ours."""
+    """A tool that loads a plugin file instead of settings."""
 
     def read(self, file: Path) -> str:
         return _text_of(file)
@@ -117,7 +117,7 @@ class PluginFile(Target):
 
 
 def command_line(tool: str, event: str) -> str:
-    """The command of a hook; where even Python cannot be started, it still does not say yes."""
+    """Return the command line of a hook; it asks if even Python cannot be started."""
     line, failed = shlex.join(_program(tool)), say(tool, event, "ask", FAILED)
     return line if failed == SILENCE else f"{line} || echo {shlex.quote(failed.out.strip())}"
 
@@ -161,7 +161,7 @@ TARGETS = {
         ".codex/hooks.json",
         {"PreToolUse": EVERY, "PermissionRequest": EVERY},
         home="CODEX_HOME",
-        told="codex runs a hook once you trust it: say /hooks in codex, and look at both",
+        told="codex runs hooks that you trust: type /hooks in codex and review both",
     ),
     "gemini": Target(
         "gemini",
@@ -180,10 +180,13 @@ TARGETS = {
 
 
 def write_settings(file: Path, text: str, within: Path) -> None:
-    """Write settings in one piece, where links lead; those that only held ours go, with empty folders in ``within``."""
+    """Write settings atomically, following links; delete a file that only contained our entry.
+
+    Folders that become empty below ``within`` are deleted, too.
+    """
     if text in ("", EMPTY) and not file.is_symlink():
         file.unlink(missing_ok=True)
-        with suppress(OSError):  # folders that hold something, or are others'
+        with suppress(OSError):  # folders that are not empty stay
             for folder in file.parents[: len(file.relative_to(within).parts) - 1]:
                 folder.rmdir()
         return

@@ -1,4 +1,4 @@
-"""The answer to a hook: its question, judged by the one policy; what goes wrong on the way asks."""
+"""The answer to a hook: its question, judged by the policy; any failure asks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from forge_guard.questions import NotUnderstood, Question
 
 Verdict = Mapping[str, Any]
 Judge = Callable[[Question], Awaitable[list[Verdict]]]
-MOST = 16
-"""Gates that are open at a time; the one that was asked longest ago goes."""
+MAX_OPEN = 16
+"""Open gates; the least recently used one is closed."""
 STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
 MEANS: dict[str, Decision] = {
     "preApproved": "allow",
@@ -26,17 +26,20 @@ MEANS: dict[str, Decision] = {
     "blocked": "deny",
     "refused": "ask",
 }
-"""The meaning of a verdict to a tool; a call that the policy has no place for is for the person to decide."""
+"""The decision for each verdict; a call that the policy cannot judge is left to the person."""
 
 
 @dataclass
 class Gates:
-    """The gates that are open, by tool, session and folder; each has a session record, and is replaced when stale."""
+    """The open gates by tool, session and folder, each with a session record.
+
+    A gate is replaced when the files of its policy change.
+    """
 
     _open: dict[tuple[str, str, Path], tuple[Gate, AsyncExitStack]] = field(default_factory=dict)
 
     async def judge(self, question: Question) -> list[Verdict]:
-        """The verdict on each call of a question, each of them recorded."""
+        """Judge and record each call of a question."""
         gate = await self._gate(question.tool, question.session, question.project)
         return [await gate.judge(name, args, made=question.made) for name, args in question.calls]
 
@@ -45,10 +48,10 @@ class Gates:
         if key in self._open:
             kept = self._open.pop(key)
             if not kept[0].stale:
-                self._open[key] = kept  # the last
+                self._open[key] = kept  # last in the dict: the most recently used
                 return kept[0]
             await kept[1].aclose()
-        elif len(self._open) >= MOST:
+        elif len(self._open) >= MAX_OPEN:
             await self._open.pop(next(iter(self._open)))[1].aclose()
         async with AsyncExitStack() as stack:
             gate = await stack.enter_async_context(
@@ -58,13 +61,13 @@ class Gates:
         return gate
 
     async def aclose(self) -> None:
-        """End every session."""
+        """End all sessions."""
         for key in list(self._open):
             await self._open.pop(key)[1].aclose()
 
 
 async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> Answer:
-    """The answer of a tool's hook."""
+    """Return the answer to the hook of a tool."""
     event = HOOKS[tool].event
     try:
         question = read_question(tool, text, env)
@@ -76,7 +79,7 @@ async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> 
         return say(tool, event, "ask", f"forge guard: {doubt}")
     except (ForgeError, OSError) as error:
         return say(tool, event, "ask", f"forge guard failed: {' '.join(str(error).split())}")
-    except Exception as error:  # a fault of ours must not let a call through
+    except Exception as error:  # even a bug here must not let a call through
         return say(
             tool,
             event,
@@ -87,7 +90,7 @@ async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> 
 
 
 def decide(question: Question, verdicts: list[Verdict]) -> tuple[Decision | None, str]:
-    """The strictest of the verdicts, and why; none on calls that were made already."""
+    """Return the strictest decision with its reason; None for calls that were made already."""
     if question.made:
         return None, ""
     verdict = max(verdicts, key=lambda each: STRICTER.index(MEANS[each["verdict"]]))

@@ -24,6 +24,6 @@ export const ForgeGuard = async ({ directory }) => ({
       tool_name: input.tool,
       tool_input: output.args,
     })
-    if (code !== 0) throw new Error(said.trim() || "forge guard cannot be started: forge guard status says more")
+    if (code !== 0) throw new Error(said.trim() || "forge guard cannot be started; run: forge guard status")
   },
 })

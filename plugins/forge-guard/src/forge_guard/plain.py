@@ -1,4 +1,4 @@
-"""One answer without a resident gate: ``python -m forge_guard.plain TOOL``, the hook's input on standard input."""
+"""An answer without a resident gate: ``python -m forge_guard.plain TOOL``."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from forge_guard.judging import Gates, answer
 
 
 def main(tool: str) -> int:
-    """Answer the question on standard input."""
+    """Answer the question on standard input, and return the exit code."""
     done = asyncio.run(_answered(tool, sys.stdin.read()))
     sys.stdout.write(done.out)
     sys.stderr.write(done.err)

@@ -1,4 +1,4 @@
-"""The one policy: ``~/.forge/guard.yaml``, a worker without a model."""
+"""The policy: ``~/.forge/guard.yaml``, a worker without a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from forge_cli.embedding import forge_home
 
 
 def policy_file() -> Path:
-    """The policy, whether or not it is there."""
+    """Return the path of the policy, which may not exist."""
     return forge_home() / "guard.yaml"
 
 
 def default_policy() -> str:
-    """The policy that a first installation writes."""
+    """Return the policy that the first installation writes."""
     return files("forge_guard").joinpath("guard.yaml").read_text(encoding="utf-8")

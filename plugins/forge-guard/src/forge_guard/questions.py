@@ -1,4 +1,4 @@
-"""The question of a hook, read from its JSON: calls of forge's own tools, in the folder of the project."""
+"""The question of a hook as calls of forge's own tools in the folder of the project."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 Json = dict[str, Any]
 Call = tuple[str, Json]
-"""The name of one of forge's tools, and its args."""
+"""The name of a tool of forge and its arguments."""
 
 
 class NotUnderstood(Exception):
-    """The hook's input is not what is known of this tool; the sentence says why."""
+    """Raised for an unknown or invalid input of a hook; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """May these calls be made? With none of them the tool decides by itself."""
+    """Calls to be judged; without any, the tool decides by itself."""
 
     tool: str
     event: str
@@ -28,13 +28,13 @@ class Question:
     session: str
     calls: tuple[Call, ...]
     made: bool = False
-    """They were made already: a person has said yes to what asked."""
+    """True if the calls were made already, after a yes of the person."""
     doubt: str | None = None
-    """Why nothing is allowed without being asked about."""
+    """Why nothing is allowed without asking."""
 
 
 def text_of(given: Mapping[str, Any], *names: str) -> str:
-    """The text that stands under the first of these names."""
+    """Return the text of the first of these keys."""
     for name in names:
         if name in given:
             if isinstance(given[name], str) and "\0" not in given[name]:
@@ -45,13 +45,13 @@ def text_of(given: Mapping[str, Any], *names: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """The folder a tool works in: files and commands are judged from the project's folder."""
+    """The folder in which a tool works, for judging paths relative to the project."""
 
     project: Path
     cwd: Path
 
     def path(self, given: str) -> str:
-        """A path as the gate reads it: relative to the project, so that no first part is taken for a zone's name."""
+        """Return a path relative to the project, so that its first part is not read as a zone."""
         if given.startswith("~"):
             raise NotUnderstood(f"'{given}' may mean a home, or a file of that name")
         whole = os.path.join(self.cwd, given)
@@ -71,7 +71,7 @@ class Place:
         return f"{before}{inside}{after}"
 
     def shell(self, command: str, folder: str | None = None) -> Call:
-        """A command line; one that runs below the project's folder is judged as if it went there first."""
+        """Return the call for a command line; add a ``cd`` for a folder below the project."""
         inside = self.path(folder or ".").rstrip("/")
         return "shell", {
             "command": command if inside == "." else f"cd {shlex.quote(inside)}\n{command}"
@@ -90,7 +90,7 @@ class Place:
         return "write_file", {"path": self.path(path), "content": content}
 
     def find(self, pattern: str, path: str) -> Call:
-        """The folder in which a pattern of file names is looked for."""
+        """Return the call that lists the folder of a pattern for file names."""
         fixed: list[str] = []
         for part in pattern.split("/")[:-1]:
             if any(mark in part for mark in "*?[{!("):
@@ -103,27 +103,28 @@ class Place:
 
 
 Reader = Callable[[Place, Mapping[str, Any]], Iterator[Call]]
-"""The calls that a tool's input stands for."""
+"""Converts the input of a tool to calls."""
 
 
 @dataclass(frozen=True)
 class Hook:
-    """How one tool asks: the calls behind its tools' names, and which of its tools are none of the gate's business."""
+    """How a tool asks: the calls behind its tools, and the tools that need no verdict."""
 
     readers: Mapping[str, Reader]
     own: Collection[str]
-    """Tools that touch nothing themselves: the tool's own rules decide."""
+    """Tools that affect nothing outside; the tool's own rules decide."""
     mcp: Callable[[str, Mapping[str, Any]], tuple[str, str] | None]
-    """Server and tool behind the name of an MCP tool, or None."""
+    """Returns the server and the tool of an MCP tool, or None."""
     shell_of: Callable[[Mapping[str, str]], str | None]
-    """The shell that runs its command lines."""
+    """Returns the shell that runs command lines."""
     event: str
-    """The name of its hook, where the input does not say."""
+    """The name of the event, if the input does not contain it."""
     project: Callable[[Mapping[str, Any], Mapping[str, str]], str | None] = lambda data, env: None
-    """The folder that the tool was started for, where that may be another than its working directory."""
+    """Returns the folder that the tool was started for, if it may differ from its working
+    directory."""
 
     def calls(self, place: Place, data: Mapping[str, Any]) -> tuple[Call, ...]:
-        """The calls that a question is about."""
+        """Return the calls that a question is about."""
         name, given = text_of(data, "tool_name"), data.get("tool_input")
         if name in self.own:
             return ()
@@ -137,7 +138,7 @@ class Hook:
 
 
 def place_of(data: Mapping[str, Any], project: str | None) -> Place:
-    """The folder a tool works in; the policy is about the folder that it was started for."""
+    """Return the folder in which a tool works; the policy is for the folder it was started in."""
     cwd = Path(text_of(data, "cwd"))
     place = Place(Path(project or cwd), cwd)
     if not (place.project.is_absolute() and cwd.is_absolute()):

@@ -1,4 +1,4 @@
-"""The resident gate: it answers hooks over a socket that it is given as standard input, until it is idle."""
+"""The resident gate: answers hooks over the socket on its standard input, until it is idle."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from forge_guard.hook import is_ours
 from forge_guard.judging import Gates, answer
 
 IDLE = float(os.environ.get("FORGE_GUARD_IDLE") or 900)
-"""Seconds without a question after which it ends."""
+"""Seconds without a question before it ends."""
 LONGEST = 32 * 2**20
 """Bytes of a question."""
 Waiting = tuple[bytes, "asyncio.Future[Answer]"]
@@ -20,12 +20,15 @@ Waiting = tuple[bytes, "asyncio.Future[Answer]"]
 
 @dataclass
 class Resident:
-    """One task judges, since a gate is closed by the task that opened it; the others wait for what it says."""
+    """A queue of questions, judged by one task.
+
+    A gate has to be closed by the task that opened it, so that all other tasks wait for this one.
+    """
 
     _questions: "asyncio.Queue[Waiting | None]" = field(default_factory=asyncio.Queue)
 
     async def serve(self, listening: socket.socket) -> None:
-        """Answer until there was no question for a while, or a signal came."""
+        """Answer questions until there are none for a while, or a signal arrives."""
         gates = Gates()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -75,7 +78,7 @@ async def _answer(request: bytes, gates: Gates) -> Answer:
 
 
 def main(name: str) -> None:
-    """Serve on standard input, which listens under this name in the current folder."""
+    """Serve the socket on standard input, which has this name in the current folder."""
     os.setsid()
     listening = socket.socket(fileno=os.dup(0))
     try:

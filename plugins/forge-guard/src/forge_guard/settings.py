@@ -1,4 +1,4 @@
-"""Entries in the JSON settings of other tools: put in and taken out as text, so that nothing else changes."""
+"""Entries in JSON settings, added and removed as text, so that nothing else changes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 EMPTY = "{}"
-"""Settings that began with our entry, without it: other programs end theirs with a newline."""
+"""Settings without our entry that never had another; other programs end theirs with a newline."""
 Span = tuple[int, int]
 _decoder = json.JSONDecoder()
 
 
 def with_entry(text: str, path: Sequence[str], entry: Any) -> str:
-    """The settings with one entry more in the list at ``path``; objects on the way are made."""
+    """Add an entry to the list at ``path``; missing objects on the way are made."""
     text = text if text.strip() else EMPTY
     found, node = json.loads(text), (_skip(text, 0), len(text.rstrip()))
     value: Any = [entry]
@@ -28,7 +28,7 @@ def with_entry(text: str, path: Sequence[str], entry: Any) -> str:
 
 
 def without_entries(text: str, path: Sequence[str], ours: Callable[[Any], bool]) -> str:
-    """The settings without the entries at ``path`` that are ours, nor the list and the objects that are empty then."""
+    """Remove our entries at ``path``, and the list and objects that become empty."""
     while True:
         found: Any = json.loads(text) if text.strip() else {}
         for key in path:
@@ -66,7 +66,7 @@ def _removed(text: str, path: Sequence[str], place: int, count: int) -> str:
 
 
 def _inserted(text: str, node: Span, key: str, value: Any, depth: int) -> str:
-    """One member more at the end of an object or a list."""
+    """Return the text with a member added at the end of an object or a list."""
     unit = _indent(text)
     body = json.dumps(value, indent=unit, ensure_ascii=False).replace(
         "\n", "\n" + unit * (depth + 1)
@@ -80,7 +80,7 @@ def _inserted(text: str, node: Span, key: str, value: Any, depth: int) -> str:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str | int, Span, int]]:
-    """Of an object or a list: each key or place, where its value stands, and where it begins itself."""
+    """Yield key or index, span of the value and start of each member of an object or list."""
     in_object, place, number = text[start] == "{", _skip(text, start + 1), 0
     while text[place] not in "}]":
         begin, name = place, number
@@ -95,7 +95,7 @@ def _members(text: str, start: int) -> Iterator[tuple[str | int, Span, int]]:
 
 
 def _skip(text: str, place: int) -> int:
-    """The next character that is not blank."""
+    """Return the position of the next character that is not white space."""
     while place < len(text) and text[place] in " \t\r\n":
         place += 1
     return place

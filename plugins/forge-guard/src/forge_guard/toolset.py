@@ -1,4 +1,4 @@
-"""The toolset ``guard``: what other tools reach besides files and commands, judged by host and by name."""
+"""The toolset ``guard``: what tools reach besides files and commands, judged by host and name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from forge_cli import Approval, Args, ToolError, Toolset, ToolsetConfig, Verdict
 _PLAIN_URL = re.compile(
     r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?(?:[/?#][!-\[\]-~]*)?", re.ASCII
 )
-"""Programs read anything else in different ways: who is the host of ``https://a\\@b``?"""
+r"""URLs that all programs read alike, unlike ``https://a\@b``."""
 Rules = dict[str, Approval]
 
 
 class GuardConfig(ToolsetConfig):
-    """The rules for hosts and MCP tools; the strictest pattern that fits counts, and what none fits asks."""
+    """Rules for hosts and MCP tools; the strictest match counts, and anything else asks."""
 
     hosts: Rules = Field(
         default_factory=dict,
@@ -31,7 +31,7 @@ class GuardConfig(ToolsetConfig):
 
 
 class GuardToolset(Toolset[GuardConfig]):
-    """Tools that are only judged: the program that wants them has them itself."""
+    """Tools that are only judged, because another program executes them."""
 
     name = "guard"
     Config = GuardConfig
@@ -81,5 +81,5 @@ _NOT_HERE = "this is only judged here: the program that wants it does it itself"
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
-    """The toolset of the entry point."""
+    """Offer the toolset."""
     return [GuardToolset]

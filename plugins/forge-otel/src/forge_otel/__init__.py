@@ -1,4 +1,4 @@
-"""The observer ``otel``: spans, decisions and counters of every session, live, to an OpenTelemetry collector."""
+"""The observer ``otel``: live spans, decisions and counters for an OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 
 def observe(call: HookCall) -> HookAnswer | None:
-    """Tell of a line of the record; OpenTelemetry is imported with the first."""
+    """Send a line of the record; OpenTelemetry is imported with the first one."""
     if call.line is None or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     from forge_otel.telemetry import telemetry
@@ -22,7 +22,7 @@ def observe(call: HookCall) -> HookAnswer | None:
 
 
 def close() -> None:
-    """Deliver what is left, if there was anything to tell."""
+    """Deliver what is left."""
     if "forge_otel.telemetry" in sys.modules:
         from forge_otel.telemetry import close_telemetry
 
@@ -31,4 +31,5 @@ def close() -> None:
 
 @hookimpl
 def forge_observers() -> list[Observer]:
+    """Offer the observer."""
     return [Observer("otel", observe, close)]

@@ -1,4 +1,4 @@
-"""The way to the collector: bounded queues that threads empty, so that no session ever waits for it."""
+"""The delivery to the collector: bounded queues and threads, so that no session has to wait."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ FLUSH_LIMIT = 2.0
 
 
 class Delivery:
-    """Spans and metrics of this process on their way; what did not arrive is counted."""
+    """The delivery of this process's spans and metrics; counts lost spans."""
 
     def __init__(self) -> None:
-        logging.getLogger("opentelemetry").addHandler(
-            logging.NullHandler()
-        )  # else they go to standard error
-        self._closing, self._closed = threading.Event(), threading.Event()
+        # Without a handler, OpenTelemetry's warnings would go to standard error.
+        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+        self._closing = threading.Event()
+        self._closed = threading.Event()
         self._session = _Session(self._closing)
         self._exporter = _CountingExporter(self._session)
         self._processor = _CountingProcessor(self._exporter)
-        self._dropped, self._room = 0, _number("OTEL_BSP_MAX_QUEUE_SIZE", 2048)
+        self._dropped = 0
+        self._room = _number("OTEL_BSP_MAX_QUEUE_SIZE", 2048)
         self._room += _number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)
         resource = Resource.create(
             {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "forge"}
@@ -53,23 +54,24 @@ class Delivery:
         )
         self.tracer = self._tracers.get_tracer("forge", forge_otel.__version__)
         self.meter = self._meters.get_meter("forge", forge_otel.__version__)
-        # it waits from now on, since no thread can be started while the interpreter exits
+        # It waits from the start, because no thread can be started while the interpreter exits.
         threading.Thread(target=self._flush, name="forge-otel flush", daemon=True).start()
 
     @property
     def ended(self) -> int:
-        """How many spans there were."""
+        """The number of finished spans."""
         return self._processor.ended
 
     @property
     def failed(self) -> int:
-        """How many spans the collector was offered in vain."""
+        """The number of spans that the collector rejected or did not get."""
         return self._exporter.failed
 
     def lost(self) -> int:
-        """How many spans did not arrive, and will not: refused, dropped by a full queue, or left at the end.
+        """Return the number of lost spans: rejected, dropped by a full queue, or left at the end.
 
-        A queue does not report what it drops: all that exceeds it and the portion under way.
+        The queue does not report what it drops, so that the number is derived from its size:
+        everything beyond the queue and one batch is lost.
         """
         missing = self.ended - self._exporter.delivered
         if self._closing.is_set():
@@ -79,11 +81,11 @@ class Delivery:
 
     @property
     def whereto(self) -> str:
-        """The collector, with what it said last."""
+        """The URL of the collector, and its last problem."""
         return f"{self._session.address}: {self._session.problem}"
 
     def close(self) -> None:
-        """Deliver what is left, as far as that is possible within the limit."""
+        """Deliver what is left, within FLUSH_LIMIT."""
         self._closing.set()
         self._closed.wait(FLUSH_LIMIT)
 
@@ -95,7 +97,10 @@ class Delivery:
 
 
 class _Session(requests.Session):
-    """Notes what goes wrong; a collector that cannot be reached is not tried again while the process exits."""
+    """An HTTP session that records problems.
+
+    While the process exits, it does not retry an unreachable collector.
+    """
 
     def __init__(self, closing: threading.Event) -> None:
         super().__init__()
@@ -123,7 +128,7 @@ class _Session(requests.Session):
 
 
 class _CountingExporter(SpanExporter):
-    """The exporter of OpenTelemetry, with a count of what it was given."""
+    """The exporter of OpenTelemetry with counters."""
 
     def __init__(self, session: requests.Session) -> None:
         self._inner = OTLPSpanExporter(session=session)
@@ -142,7 +147,7 @@ class _CountingExporter(SpanExporter):
 
 
 class _CountingProcessor(BatchSpanProcessor):
-    """The queue of OpenTelemetry, which drops the oldest span where it is full, with a count of what came in."""
+    """The queue of OpenTelemetry, which drops the oldest span if it is full, with a counter."""
 
     ended = 0
 

@@ -1,4 +1,4 @@
-"""The lines of a session as spans and counters, by the semantic conventions for generative AI."""
+"""Conversion of record lines to spans and counters, by the conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 Line = Mapping[str, Any]
 Attributes = dict[str, Any]
 PROVIDERS = {"bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai", "foundry": "azure.ai.inference"}
-"""Providers of forge that the conventions call otherwise."""
+"""Providers with another name in the conventions."""
 DECISION = "forge.decision"
 LONGEST = 20_000
-"""Characters of a text that is told."""
+"""Characters of a text attribute."""
 
 
 class Meters:
@@ -42,11 +42,11 @@ class Meters:
 
 @dataclass
 class Task:
-    """A worker at work on a task."""
+    """A task of a worker."""
 
     span: Span
     attributes: Attributes
-    """Those that all its spans have."""
+    """Attributes of all its spans."""
     chat: Span | None = None
     said: list[Attributes] = field(default_factory=list)
     """Messages that the model has not read yet."""
@@ -54,21 +54,22 @@ class Task:
 
 
 class SessionSpans:
-    """The spans of one session: a worker, its turns, its calls, and the workers that those call."""
+    """The spans of one session: workers, turns, calls and child workers."""
 
     def __init__(self, session: str, tracer: Tracer, meters: Meters, *, content: bool) -> None:
         self._session, self._tracer, self._meters, self._content = session, tracer, meters, content
         self._models: dict[str, str] = {}
-        """By delegation, as the other two; that of the root is the empty text."""
+        """The models by delegation; the key of the root worker is the empty string."""
         self._tasks: dict[str, Task] = {}
         self._calls: dict[tuple[str, str], Span] = {}
         self._given: tuple[int, str] | None = None
-        """The time at which the root worker was given its latest task, and the task."""
+        """The time and the text of the root worker's latest task."""
         self._last = 0
-        """The time of the last action; what a person says is the next task."""
+        """The time of the last line that is no message; the next message of the person is a task.
+        """
 
     def take(self, line: Line) -> None:
-        """Take the next line; one that means nothing here is passed over."""
+        """Handle the next line; ignore lines without a meaning here."""
         now, who = _nanoseconds(line["time"]), str(line.get("delegation", ""))
         match line["type"]:
             case "sessionStart":
@@ -222,7 +223,7 @@ class SessionSpans:
         self._calls[who, line["toolCallId"]] = call
 
     def _decide(self, line: Line, who: str, now: int) -> None:
-        """Tell of a decision with the span of its call; what a command asks for has none, and counts for its worker."""
+        """Add a decision to the span of its call; that of a command's request to the worker's."""
         task = self._tasks.get(who)
         span = self._calls.get((who, line["toolCallId"])) or (task.span if task else None)
         if span is None:
@@ -305,7 +306,7 @@ def _worker_name(line: Line) -> Attributes:
 
 
 def _model(model: str) -> Attributes:
-    """The provider and the model of ``PROVIDER:MODEL``."""
+    """Return the provider and the model of ``PROVIDER:MODEL``."""
     provider, _, name = model.partition(":")
     return {
         "gen_ai.provider.name": PROVIDERS.get(provider, provider),
@@ -314,7 +315,7 @@ def _model(model: str) -> Attributes:
 
 
 def _usage(usage: Mapping[str, int]) -> Attributes:
-    """Tokens by the conventions, where those of the cache are among the input."""
+    """Return token counts by the conventions, which include the cache in the input."""
     read, written = usage.get("cacheReadTokens", 0), usage.get("cacheWriteTokens", 0)
     counts = {"gen_ai.usage.input_tokens": usage.get("inputTokens", 0) + read + written}
     counts["gen_ai.usage.output_tokens"] = usage.get("outputTokens", 0)

@@ -1,4 +1,4 @@
-"""The telemetry of one process: what becomes of the lines of all its sessions, until it exits."""
+"""The telemetry of one process, until it exits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROTOCOL, CONTENT = (
 
 
 class Telemetry:
-    """Gives every session its spans, and says once when something is lost."""
+    """Passes lines to the spans of their sessions, and reports lost spans once."""
 
     def __init__(self, delivery: Delivery, *, content: bool) -> None:
         self._delivery, self._content = delivery, content
@@ -27,7 +27,7 @@ class Telemetry:
         self._told = False
 
     def take(self, line: Mapping[str, Any]) -> str | None:
-        """Take a line of the record; returns new failures since the last one."""
+        """Handle a line of the record; return a message if spans were lost for the first time."""
         session = str(line["session"])
         spans = self._sessions.get(session)
         if spans is None:
@@ -56,10 +56,10 @@ class Telemetry:
 
 @cache
 def telemetry() -> Telemetry:
-    """That of this process, which ends with it; a protocol that is not spoken here is a ValueError."""
+    """Return the telemetry of this process; raise ValueError for an unsupported protocol."""
     protocol = os.environ.get(PROTOCOL) or "http/protobuf"
     if protocol != "http/protobuf":
-        raise ValueError(f"{PROTOCOL} is {protocol}, and this speaks http/protobuf only")
+        raise ValueError(f"{PROTOCOL} is {protocol}, but only http/protobuf is supported")
     content = os.environ.get(CONTENT, "").strip().lower() in (
         "true",
         "1",
@@ -70,6 +70,6 @@ def telemetry() -> Telemetry:
 
 
 def close_telemetry() -> None:
-    """Deliver what this process has left; nothing where no session was told of."""
+    """Deliver what is left, if there was any telemetry."""
     if telemetry.cache_info().currsize:
         telemetry().close()

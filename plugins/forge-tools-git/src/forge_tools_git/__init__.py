@@ -1,3 +1,3 @@
-"""The toolset ``git`` for forge, and the looks of its results."""
+"""The toolset ``git`` for forge, and the renderers of its results."""
 
 __version__ = "0.2.0"

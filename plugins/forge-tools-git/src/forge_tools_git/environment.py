@@ -1,4 +1,4 @@
-"""The environment of git: settings, proxies and, for a push, keys; nothing that changes which programs git runs."""
+"""The environment of git: settings, proxies and, for a push, keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT = (
     *(name.upper() for name in PROXIES),
 )
 QUIET = {
-    "LC_ALL": "",  # as if it were not set: LC_MESSAGES counts, and the characters stay those of the user
+    "LC_ALL": "",  # so that LC_MESSAGES counts, while the encoding stays that of the user
     "LC_MESSAGES": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": ":",
@@ -23,7 +23,7 @@ KEYS = (".ssh", ".git-credentials", ".config/git/credentials", ".config/gh", ".n
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Variables that are added, with settings above those of every file; unlike ``-c`` this takes any name."""
+    """Return variables with settings that override all files; unlike ``-c`` for any name."""
     found = {name: os.environ[name] for name in KEPT if name in os.environ} | QUIET
     found["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
@@ -32,12 +32,12 @@ def environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_files() -> list[Path]:
-    """The user's own settings, which a confined git has to see wherever the home is."""
+    """Return the user's settings files, which a confined git needs to read."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return [Path.home() / ".gitconfig", config / "git"]
 
 
 def key_files() -> list[Path]:
-    """Variables with the user's credentials for a remote, and the socket of the program that keeps them."""
+    """Return the files of the user's credentials for remotes, and the socket of the key agent."""
     agent = os.environ.get("SSH_AUTH_SOCK")
     return [*(Path.home() / name for name in KEYS), *([Path(agent)] if agent else [])]

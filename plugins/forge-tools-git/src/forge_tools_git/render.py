@@ -1,4 +1,4 @@
-"""The looks of ``git.status`` and ``git.diff``, for every UI of forge."""
+"""The renderers of ``git.status`` and ``git.diff``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUPS = ("conflicted", "staged", "modified", "untracked")
 
 
 def render_status(value: Custom) -> Text:
-    """One line a file: what is to be said of it, and its name."""
+    """Return a line for each file: its state and its name."""
     if not isinstance(value.data, Mapping):  # too long, and cut to text on its way here
         return Text(value.text())
     data: Mapping[str, Any] = value.data
@@ -31,7 +31,7 @@ def _named(data: Mapping[str, Any], path: str) -> str:
 
 
 def render_diff(value: Custom) -> Text:
-    """The patch as code, under the line that sums it up."""
+    """Return the patch as code below its summary."""
     patch = value.data if isinstance(value.data, str) else ""
     return Text(
         "\n\n".join(filter(None, [value.summary, patch])), display=DisplayHints("code", "diff")
@@ -40,4 +40,5 @@ def render_diff(value: Custom) -> Text:
 
 @hookimpl
 def forge_renderers() -> Mapping[str, Callable[[Custom], Text]]:
+    """Offer the renderers."""
     return {"git.status": render_status, "git.diff": render_diff}

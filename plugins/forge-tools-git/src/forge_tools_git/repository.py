@@ -1,4 +1,4 @@
-"""A repository as the tools use it: reading it starts no program that the repository itself names."""
+"""A repository for the tools; reading it starts no program that the repository names."""
 
 from __future__ import annotations
 
@@ -34,23 +34,22 @@ PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/",
 WITHOUT_SECRETS = (":(exclude,icase,glob)**/.env*", ":(exclude,icase,glob)**/.env*/**")
 WRITES = "it writes only to zones with 'mode: rw'"
 CONFINED = {
-    "Read-only file system": f"{WRITES}, so the folder of the repository has to lie in one",
-    "remote unpack failed": f"{WRITES}, so a remote on this machine has to lie in one",
-    "failed to sign": "it does not see your keys; commit by hand, or with 'commit.gpgSign' false",
+    "Read-only file system": f"{WRITES}, so the repository has to be in such a zone",
+    "remote unpack failed": f"{WRITES}, so a local remote has to be in such a zone",
+    "failed to sign": "it cannot read your keys; commit yourself, or set 'commit.gpgSign' to false",
     "Could not read from remote": "it has the network only with 'sandbox: {network: true}'",
     "unable to access": "it has the network only with 'sandbox: {network: true}'",
 }
-"""A hint that confinement may be the cause of an error of git."""
+"""Hints by parts of git's errors that confinement may cause."""
 INDEX_MAX = 1 << 29
-"""Bytes of an index; those of the largest repositories have a tenth of that."""
-SUBMODULES = (
-    "--ignore-submodules=dirty",
-)  # else git starts a second git in each, under settings of its own
+"""Bytes of an index, ten times those of the largest repositories."""
+# Otherwise git would start another git in each submodule, with the settings found there.
+SUBMODULES = ("--ignore-submodules=dirty",)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One line of the history."""
+    """A commit in the history."""
 
     commit: str
     author: str
@@ -60,15 +59,15 @@ class Commit:
 
 @dataclass(frozen=True)
 class Repository:
-    """The repository around a folder; ``prefix`` is the way from its top to the folder."""
+    """The repository of a folder; ``prefix`` is the path of the folder in the repository."""
 
     folder: Path
     processes: Processes
     prefix: str = ""
     places: tuple[Path, ...] = ()
-    """The folders in which git keeps what it knows, such as ``.git``."""
+    """The folders of git's own files, such as ``.git``."""
     filters: dict[str, str] = field(default_factory=dict)
-    """Settings that take away the filters which the repository, not the user, configures."""
+    """Settings that disable the filters of the repository, but not those of the user."""
 
     @classmethod
     async def around(cls, folder: Path, processes: Processes) -> Repository:
@@ -80,7 +79,7 @@ class Repository:
         inside, *prefix = found.stdout.split("\n")
         if found.exit_code and "not a git repository" in found.stderr:
             raise ToolError(
-                "the working directory is not a git repository; 'git init' would make it one"
+                "the working directory is not a git repository; run git init to make it one"
             )
         if found.exit_code or inside != "true":
             raise ToolError(f"the working directory is not a work tree of git: {complaint(found)}")
@@ -101,7 +100,7 @@ class Repository:
         names = list(zip(fields[::2], fields[1::2], strict=False))
         if listed.truncated or ("command", "core.fsmonitor") not in names:
             raise ToolError(
-                "git does not take its settings from us: version 2.31 or later is needed"
+                "git ignores settings in the environment; version 2.31 or later is required"
             )
         own = [name for scope, name in names if scope in ("local", "worktree")]
         drivers = {name.rpartition(".")[0] for name in own if name.startswith("filter.")}
@@ -112,7 +111,7 @@ class Repository:
     async def read(
         self, *argv: str, check: bool = True, index: Path | None = None, errors: str = "replace"
     ) -> Finished:
-        """Ask something that changes nothing and starts nothing."""
+        """Run a command that changes nothing and starts no other program."""
         env = OFFLINE | ({"GIT_INDEX_FILE": str(index)} if index else {})
         settings = ALWAYS | READING | self.filters
         done = await self._git(
@@ -121,7 +120,7 @@ class Repository:
         return _checked(done) if check else done
 
     async def change(self, *argv: str, input: str | None = None, keys: bool = False) -> Finished:
-        """Do something, with the hooks and filters that belong to it; ``keys`` are those that a remote asks for."""
+        """Run a command with hooks and filters; ``keys`` gives it the credentials for remotes."""
         readable = key_files() if keys else []
         return _checked(
             await self._git(argv, ALWAYS, readable=readable, writable=self.places, input=input)
@@ -158,23 +157,22 @@ class Repository:
         if await self.head() is None:
             return []
         form = "--format=%h%x00%an%x00%aI%x00%s"
-        everything = (
-            path == "." and not self.prefix
-        )  # naming even the top would leave out commits without changes
+        # Any path, even that of the top, would leave out commits without changes.
+        everything = path == "." and not self.prefix
         pathspecs = [] if everything else [literal(path)]
         found = await self.read("log", f"--max-count={limit}", "-z", form, "HEAD", "--", *pathspecs)
         fields = found.stdout.split("\0")
         return [Commit(*fields[start : start + 4]) for start in range(0, len(fields) - 3, 4)]
 
     async def changed(self, *, staged: bool, path: str) -> list[str]:
-        """The files that ``diff`` would show, as the folder names them."""
+        """Return the files that ``diff`` would show, relative to the folder."""
         names = await self._diff(
             "--name-only", "-z", "--relative", staged=staged, pathspecs=[literal(path)]
         )
         return [name for name in names.split("\0") if name]
 
     async def diff(self, *, staged: bool, path: str, secrets: bool) -> tuple[str, str]:
-        """The patch, and git's own line on how much it changes."""
+        """Return the patch, and git's summary of its size."""
         pathspecs = [literal(path), *([] if secrets else WITHOUT_SECRETS)]
         patch = await self._diff("--patch", "--relative", staged=staged, pathspecs=pathspecs)
         return patch, (
@@ -182,12 +180,12 @@ class Repository:
         ).strip()
 
     async def staged(self) -> tuple[str, str]:
-        """The content of a commit, from the whole repository."""
+        """Return the staged patch of the whole repository, and git's summary of its size."""
         patch = await self._diff("--patch", staged=True, pathspecs=[":/"])
         return patch, (await self._diff("--shortstat", staged=True, pathspecs=[":/"])).strip()
 
     async def staged_digest(self) -> str:
-        """The identity of what is staged upon the commit that it would follow."""
+        """Return a digest of the staged content and its parent commit."""
         entries = await self._diff(
             "--raw", "-z", "--no-abbrev", "--no-renames", staged=True, pathspecs=[":/"]
         )
@@ -203,7 +201,7 @@ class Repository:
         return found.stdout.strip() if found.exit_code == 0 else None
 
     async def _diff(self, *argv: str, staged: bool, pathspecs: Sequence[str]) -> str:
-        """A diff of a copy of the index, which git would otherwise refresh in place."""
+        """Compare with a copy of the index, because git would refresh the original."""
         place = self.folder / (
             await self.read("rev-parse", "--git-path", "index")
         ).stdout.removesuffix("\n")
@@ -211,17 +209,14 @@ class Repository:
         with tempfile.TemporaryDirectory(prefix="forge-git-") as scratch:
             copy = Path(scratch) / "index"
             if place.exists() and not place.is_file():
-                raise ToolError(
-                    f"{place} is not a regular file, so there is no index to compare with"
-                )
+                raise ToolError(f"{place} is not a regular file, so the index cannot be compared")
             if place.exists():
                 if (size := place.stat().st_size) > INDEX_MAX:
                     raise ToolError(
-                        f"{place} has {size} bytes, and git_diff copies an index of at most {INDEX_MAX}"
+                        f"{place} has {size} bytes; git_diff supports an index of {INDEX_MAX} bytes"
                     )
-                shutil.copy2(
-                    place, copy
-                )  # with its time, by which git knows what may have changed since
+                # copy2 keeps the time, which git compares with the times of files.
+                shutil.copy2(place, copy)
             found = await self.read(
                 "diff", *cached, *PLAIN_DIFF, *SUBMODULES, *argv, "--", *pathspecs, index=copy
             )
@@ -229,18 +224,16 @@ class Repository:
 
 
 def literal(path: str) -> str:
-    """A path as git takes it by the letter: no patterns, no magic, no options."""
+    """Return a pathspec that git takes literally, without patterns and options."""
     return f":(literal){path}"
 
 
 def complaint(done: Finished) -> str:
-    """Why git failed, in its own message, and what confinement may have to do with it."""
+    """Return git's error message, and a hint if confinement may be the cause."""
     said = (done.stderr.strip() or done.stdout.strip())[-2000:].replace(":(literal)", "")
     hint = next((hint for sign, hint in CONFINED.items() if done.confined and sign in said), None)
-    why = (
-        said.removeprefix("fatal: ").removeprefix("error: ")
-        or f"git ended with exit code {done.exit_code}"
-    )
+    why = said.removeprefix("fatal: ").removeprefix("error: ")
+    why = why or f"git ended with exit code {done.exit_code}"
     return f"{why}\n(git is confined here: {hint})" if hint else why
 
 

@@ -1,16 +1,16 @@
-"""The state of a work tree, from what ``git status --porcelain=v2`` says of it."""
+"""The state of a work tree, from the output of ``git status --porcelain=v2``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST = 1000
+MAX_LISTED = 1000
 
 
 @dataclass
 class Status:
-    """The branch, and the files by what is to be said of them; a file can be staged and modified at once."""
+    """The branch, and the files by state; a file can be staged and modified at once."""
 
     branch: str | None = None
     upstream: str | None = None
@@ -21,9 +21,9 @@ class Status:
     untracked: list[str] = field(default_factory=list)
     conflicted: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
-    """Those of the above that are gone."""
+    """The deleted files among those above."""
     renamed: dict[str, str] = field(default_factory=dict)
-    """The former names of those that were renamed or copied."""
+    """The former names of renamed and copied files."""
 
     @property
     def clean(self) -> bool:
@@ -54,22 +54,22 @@ class Status:
         return f"{place}, {' and '.join(apart)} {self.upstream}" if apart else place
 
     def data(self) -> dict[str, Any]:
-        """As plain data; long lists are cut, and ``omitted`` counts what is missing."""
+        """Return plain data; long lists are cut, and ``omitted`` counts the rest."""
         found = dict(vars(self))
-        omitted = {
-            name: len(paths) - MOST for name, paths in found.items() if isinstance(paths, list)
-        }
-        cut = {
-            name: paths[:MOST] if isinstance(paths, list) else paths
-            for name, paths in found.items()
-        }
-        missing = {name: count for name, count in omitted.items() if count > 0}
-        return {**cut, "omitted": missing} if missing else cut
+        omitted: dict[str, int] = {}
+        for name, paths in list(found.items()):
+            if isinstance(paths, list) and len(paths) > MAX_LISTED:
+                omitted[name] = len(paths) - MAX_LISTED
+                found[name] = paths[:MAX_LISTED]
+        if omitted:
+            found["omitted"] = omitted
+        return found
 
 
 def parse_status(text: str, prefix: str = "") -> Status:
-    """Read the output; paths come from the top of the repository and lose the ``prefix``."""
-    status, fields = Status(), iter(text.split("\0"))
+    """Parse the output; remove ``prefix`` from paths, which are relative to the repository."""
+    status = Status()
+    fields = iter(text.split("\0"))
     for line in fields:
         kind, _, rest = line.partition(" ")
         match kind:
@@ -103,7 +103,7 @@ def _header(status: Status, rest: str) -> None:
 
 
 def _changed(status: Status, letters: str, path: str) -> None:
-    """The first letter is the change in the index, the second that in the work tree; a dot is none."""
+    """Add a file by its two status letters: index and work tree, a dot for unchanged."""
     in_index, in_tree = letters[:1], letters[1:]
     if in_index != ".":
         status.staged.append(path)

@@ -1,4 +1,4 @@
-"""The toolset ``git``: a worker looks, stages and commits; only a person pushes."""
+"""The toolset ``git``: a worker reads, stages and commits; only a person pushes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ PathList = Annotated[
 
 
 def is_secret(path: str) -> bool:
-    """Whether a path is one of the files that hold secrets by custom."""
+    """Return True if a path is one of the files that usually contain secrets."""
     return any(part.casefold().startswith(".env") for part in PurePosixPath(path).parts)
 
 
 class GitToolset(Toolset):
+    """Tools that run git in the working directory."""
+
     name = "git"
     needs_zone = True
 
@@ -40,13 +42,11 @@ class GitToolset(Toolset):
         return await super().__aenter__()
 
     def _check_zones(self) -> None:
-        """Refuse a worker whose zones leave out the working directory: git would show what it may not see."""
+        """Raise WorkerError if no zone contains the working directory, which git would show."""
         folder = Path(os.path.realpath(self.env.workspace))
         if not any(folder.is_relative_to(zone.path) for zone in self.env.sandbox.zones):
-            problem = (
-                f"toolsets.git: git works in {folder}, and no zone of this worker lies around that"
-            )
-            declared = "declare one under sandbox.zones, as in {name: code, path: ., mode: rw}"
+            problem = f"toolsets.git: no zone of this worker contains {folder}, where git runs"
+            declared = "declare a zone under sandbox.zones, such as {name: code, path: ., mode: rw}"
             hint = f"use -C DIR to work in another folder, {declared}, or remove the toolset"
             raise WorkerError(self.config.where(), problem, hint=hint)
 
@@ -69,12 +69,13 @@ class GitToolset(Toolset):
         context: ToolContext,
     ) -> Custom:
         """Show changes as a patch; new files count once they are staged."""
-        repository, place = await self._repository(), inside(path, context)
+        repository = await self._repository()
+        place = inside(path, context)
         changed = await repository.changed(staged=staged, path=place)
         secrets = is_secret(place)
         hidden = [] if secrets else [name for name in changed if is_secret(name)]
         patch, size = await repository.diff(staged=staged, path=place, secrets=secrets)
-        left_out = f"; left out, ask for each by its path: {', '.join(hidden)}" if hidden else ""
+        left_out = f"; omitted unless named by path: {', '.join(hidden)}" if hidden else ""
         return _diff(patch, size, staged=staged, note=left_out)
 
     @tool(needs_approval=False, read_only=True, timeout=30)
@@ -136,9 +137,7 @@ class GitToolset(Toolset):
         stamp = await repository.staged_digest()
         patch, size = await repository.staged()
         if not patch:
-            raise ToolError(
-                "nothing is staged, so there is nothing to commit; git_stage stages files"
-            )
+            raise ToolError("nothing is staged; stage files with git_stage before git_commit")
         return Preview(_diff(patch, size, staged=True), stamp, once=True)
 
     @tool(
@@ -167,12 +166,14 @@ class GitToolset(Toolset):
         return Text("\n".join(filter(None, (done.stderr.strip(), done.stdout.strip()))))
 
     async def _preview_push(self, args: Args, context: ToolContext) -> Preview:
-        repository, remote, branch = await self._repository(), args["remote"], args["branch"]
+        repository = await self._repository()
+        remote = args["remote"]
+        branch = args["branch"]
         ref = await _local_branch(repository, branch)
         known = f"refs/remotes/{remote}/{branch}"
         if await repository.resolve(known) is None:
             return Preview(
-                Text(f"pushes {branch} to {remote}; what is there now is not known here"), once=True
+                Text(f"pushes {branch} to {remote}, whose current state is unknown"), once=True
             )
         counted = await repository.read("rev-list", "--left-right", "--count", f"{known}...{ref}")
         dropped, added = counted.stdout.split()
@@ -183,7 +184,7 @@ class GitToolset(Toolset):
 
 
 def inside(path: str, context: ToolContext) -> str:
-    """A path below the working directory; one in the default zone may be spelled as the file tools spell it."""
+    """Return a path relative to the working directory; accept virtual paths of its zone."""
     place = PurePosixPath(path)
     if place.parts[:1] == ("~",) and not path.startswith("."):
         place = PurePosixPath(context.sandbox.resolve(path))
@@ -209,7 +210,7 @@ async def _check_remote(repository: Repository, remote: str) -> None:
     known = (await repository.read("remote")).stdout.splitlines()
     if remote not in known:
         raise ToolError(
-            f"there is no remote {remote!r}; the remotes are: {', '.join(known) or 'none'}"
+            f"there is no remote {remote!r}; known remotes: {', '.join(known) or 'none'}"
         )
 
 
@@ -223,7 +224,7 @@ def _status(status: Status) -> Custom:
 
 
 def _diff(patch: str, size: str, *, staged: bool, note: str = "") -> Custom:
-    """The patch is the data itself, so that the model reads it as it is."""
+    """Return the result of a diff; the patch itself is the data, as the model reads it."""
     summary = f"{size or 'no changes'}{' (staged)' if staged else ''}{note}"
     return Custom(
         "git.diff", patch, summary, mime_type="text/x-diff", display=DisplayHints("code", "diff")
@@ -232,4 +233,5 @@ def _diff(patch: str, size: str, *, staged: bool, note: str = "") -> Custom:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [GitToolset]

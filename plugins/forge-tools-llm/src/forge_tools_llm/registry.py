@@ -1,4 +1,4 @@
-"""The tools that plugins of llm have registered: each tool and toolbox with its distribution."""
+"""The tools that plugins of llm have registered, with their distributions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Registered:
-    """A tool of llm, or the class of a toolbox, under the name that llm gives it."""
+    """A tool of llm or a toolbox class, under its name in llm."""
 
     name: str
     thing: Any
@@ -21,7 +21,7 @@ class Registered:
 
 
 def registered() -> Iterator[Registered]:
-    """Everything that ``register_tools`` of the installed plugins gave, by name: llm asks them in no order."""
+    """Yield all registered tools, sorted by name because llm has no fixed order."""
     import llm
     from llm.plugins import pm
 

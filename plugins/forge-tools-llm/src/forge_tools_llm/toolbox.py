@@ -1,4 +1,4 @@
-"""A toolbox of llm at work: made, prepared and called in one thread, as databases and interpreters want it."""
+"""A toolbox of llm, made, prepared and called in a single thread, as databases require."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 
 
 class OwnThread:
-    """Calls functions one after the other in the same thread."""
+    """A thread that calls functions one after another."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "llm-toolbox")
 
     async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """The return value of a function; a coroutine function is awaited here."""
+        """Return the value of a function, which may be a coroutine function."""
         if inspect.iscoroutinefunction(function):
             return await function(*args, **named)
         return await asyncio.wrap_future(self._pool.submit(partial(function, *args, **named)))
 
     def close(self) -> None:
-        """Start nothing more; what is under way is not waited for."""
+        """Accept no more calls; do not wait for a running one."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def open_toolbox(cls: Any, settings: dict[str, Any], thread: OwnThread) -> list[Any]:
-    """The tools of a new toolbox, ready to be called."""
+    """Return the tools of a new toolbox, ready to be called."""
     toolbox = await thread.call(cls, **settings)
     await thread.call(toolbox.prepare)
     await toolbox.prepare_async()
@@ -36,7 +36,7 @@ async def open_toolbox(cls: Any, settings: dict[str, Any], thread: OwnThread) ->
 
 
 def missing_settings(cls: Any, settings: dict[str, Any]) -> list[str]:
-    """The required arguments of a toolbox that are missing."""
+    """Return the names of required arguments that are missing."""
     try:
         parameters = inspect.signature(cls).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The toolset ``llm``: what the plugins of llm offer as tools, behind forge's gate."""
+"""The toolset ``llm``: the tools of llm's plugins behind forge's gate."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from forge_tools_llm.toolbox import OwnThread, missing_settings, open_toolbox
 
 
 class LlmConfig(ToolsetConfig):
-    """``toolsets: {llm: {toolboxes: {SQLite: {path: shop.db}}}}``."""
+    """Settings such as ``toolsets: {llm: {toolboxes: {SQLite: {path: shop.db}}}}``."""
 
     toolboxes: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """The arguments of toolboxes, by name; one that needs some and has none here is left out."""
+    """The arguments of toolboxes by name; a toolbox that lacks required ones is left out."""
 
 
 class LlmToolset(Toolset):
+    """The tools of llm's plugins."""
+
     name = "llm"
     Config = LlmConfig
 
@@ -63,7 +65,8 @@ class LlmToolset(Toolset):
         try:
             tools = await open_toolbox(each.thing, settings, thread)
         except Exception as error:  # code of the plugin
-            problem = f"toolsets.llm.toolboxes: {each.name} cannot be opened: {type(error).__name__}: {error}"
+            why = f"{type(error).__name__}: {error}"
+            problem = f"toolsets.llm.toolboxes: {each.name} cannot be opened: {why}"
             raise WorkerError(self.config.where("toolboxes", each.name), problem) from error
         return [adapt(tool, tool.name, each.origin, thread) for tool in tools]
 
@@ -74,7 +77,7 @@ class LlmToolset(Toolset):
 
 
 def adapt(tool: Any, name: str, origin: str, thread: OwnThread) -> Tool:
-    """A tool of llm as one of forge: it says nothing of approval and effects, so that it asks."""
+    """Convert a tool of llm; it has no approval or effects, so that it asks."""
 
     async def execute(args: dict[str, Any], context: ToolContext) -> Any:
         result = await thread.call(tool.implementation, **args)
@@ -92,4 +95,5 @@ def adapt(tool: Any, name: str, origin: str, thread: OwnThread) -> Tool:
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
+    """Offer the toolset."""
     return [LlmToolset]

@@ -1,4 +1,4 @@
-"""Addresses of the public internet, and names that lead there."""
+"""Addresses of the public internet, and names that resolve to them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from forge_cli import ToolError
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""From a host and a port to the numeric addresses to connect to."""
+"""Returns the numeric addresses of a host and a port."""
 
-# The registries of special-purpose addresses, written out: what ``is_global`` means differs between releases of Python.
+# The registries of special-purpose addresses, because ``is_global`` differs between releases of
+# Python.
 SPECIAL_V4 = [
     IPv4Network(text)
     for text in (
@@ -37,7 +38,7 @@ NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address, and the IPv4 address that it may carry inside, belongs to the public internet."""
+    """Return True if an address, and any IPv4 address inside it, is public."""
     inner = _inside(address)
     if inner is not None:
         return is_public(inner)
@@ -47,7 +48,7 @@ def is_public(address: Address) -> bool:
 
 
 def _inside(address: Address) -> IPv4Address | None:
-    """The IPv4 address where packets to an IPv6 address end up: mapped, NAT64 and 6to4."""
+    """Return the IPv4 address inside a mapped, NAT64 or 6to4 address."""
     if isinstance(address, IPv4Address):
         return None
     if address in NAT64:
@@ -56,7 +57,7 @@ def _inside(address: Address) -> IPv4Address | None:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host is, where it is not a name; ``127.1`` and ``0x7f000001`` are addresses too."""
+    """Return the address if a host is one, in any notation such as ``127.1`` or ``0x7f000001``."""
     text = host.removesuffix(".")
     try:
         return ip_address(text)
@@ -73,7 +74,7 @@ def literal(host: str) -> Address | None:
 
 
 async def look_up(host: str, port: int) -> list[str]:
-    """Ask the operating system, as any program does."""
+    """Return the addresses that the operating system finds for a host."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -81,7 +82,7 @@ async def look_up(host: str, port: int) -> list[str]:
 async def addresses_of(
     host: str, port: int, resolve: Resolve, *, allow_private: bool
 ) -> list[Address]:
-    """The addresses to connect to for a host: resolved once, refused as a whole when one is not public."""
+    """Resolve a host once; raise ToolError unless all its addresses may be connected to."""
     known = literal(host)
     try:
         found = (
@@ -90,7 +91,7 @@ async def addresses_of(
             else [ip_address(text) for text in await resolve(host, port)]
         )
     except (OSError, UnicodeError):
-        raise ToolError(f"there is no host {host!r}, or its name cannot be resolved now") from None
+        raise ToolError(f"the host {host!r} does not exist or cannot be resolved now") from None
     if not found:
         raise ToolError(f"the name {host!r} has no address")
     if not allow_private:
@@ -99,9 +100,10 @@ async def addresses_of(
 
 
 def refuse_private(host: str, addresses: Sequence[Address]) -> None:
+    """Raise ToolError if one of the addresses is not public."""
     for address in addresses:
         if not is_public(address):
-            verb = "is" if literal(host) else "leads to"
+            verb = "is" if literal(host) else "resolves to"
             raise ToolError(
                 f"{host} {verb} a private or local address; only the public internet can be reached"
             )

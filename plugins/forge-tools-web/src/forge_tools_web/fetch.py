@@ -1,4 +1,4 @@
-"""One GET over HTTP: bound to the addresses that were checked, each redirect checked again, bounded in size."""
+"""An HTTP GET request to checked addresses, with redirects checked again and a size limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ CONNECT_SECONDS = 10
 PORTS = {"http": 80, "https": 443}
 GZIP = zlib.MAX_WBITS | 16
 HEADERS = {
-    "Accept": "text/html, text/markdown, text/plain, application/json, application/xml;q=0.9, */*;q=0.1",
+    "Accept": (
+        "text/html, text/markdown, text/plain, application/json, application/xml;q=0.9, */*;q=0.1"
+    ),
     "Accept-Encoding": "gzip",
     "User-Agent": f"forge-tools-web/{__version__}",
 }
@@ -31,7 +33,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Page:
-    """The answer of a server, still as bytes."""
+    """The answer of a server as bytes."""
 
     url: str
     media_type: str
@@ -41,7 +43,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetcher:
-    """Fetches pages within its bounds; time is bounded by the caller."""
+    """Fetches pages within limits of size and redirects; the caller limits the time."""
 
     resolve: Resolve
     allow_private: bool
@@ -49,7 +51,7 @@ class Fetcher:
     tls: SSLContext | bool = True
 
     async def get(self, address: str, *, trusted: bool = False) -> Page:
-        """The page behind a URL and its redirects; ``trusted`` lets the first of them be private."""
+        """Fetch a URL with its redirects; ``trusted`` allows the first host to be private."""
         url = read_url(address)
         for hop in range(REDIRECTS + 1):
             allowed = self.allow_private or (trusted and hop == 0)
@@ -65,7 +67,7 @@ class Fetcher:
 
     @asynccontextmanager
     async def _response(self, url: URL, addresses: Sequence[Address]) -> AsyncIterator[Response]:
-        """The answer of the first address that accepts; the name goes into Host and TLS, never to a resolver again."""
+        """Yield the answer of the first address that accepts; the name is not resolved again."""
         import httpx2
 
         name = None if literal(_host(url)) else _host(url).removesuffix(".")
@@ -107,10 +109,10 @@ class Fetcher:
         return Page(str(url), media_type, charset, await self._body(url, response))
 
     async def _body(self, url: URL, response: Response) -> bytes:
-        """The content, unpacked; both what comes over the line and what it unpacks to are bounded."""
+        """Read the content; limit both the transferred and the unpacked size."""
         coding = response.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity", "gzip", "x-gzip"):
-            raise ToolError(f"{url} is packed as {coding!r}, which was not asked for")
+            raise ToolError(f"{url} has the encoding {coding!r}, which was not requested")
         unpack = zlib.decompressobj(GZIP) if coding.endswith("gzip") else None
         body, received = bytearray(), 0
         async for chunk in response.aiter_raw():
@@ -120,18 +122,18 @@ class Fetcher:
                     unpack.decompress(chunk, self.max_bytes + 1 - len(body)) if unpack else chunk
                 )
             except zlib.error:
-                raise ToolError(f"{url} is said to be gzip and is not") from None
+                raise ToolError(f"{url} is declared as gzip, but it is not") from None
             if max(received, len(body)) > self.max_bytes:
                 raise ToolError(f"{url} is larger than {self.max_bytes / 1e6:g} MB")
             if unpack and unpack.eof:
                 break
         if unpack and not unpack.eof:
-            raise ToolError(f"{url} breaks off in the middle")
+            raise ToolError(f"{url} ends before its content is complete")
         return bytes(body)
 
 
 def read_url(text: str, *, base: URL | None = None) -> URL:
-    """A URL that may be asked for: http or https, with a host, without a user name."""
+    """Parse a URL; raise ToolError unless it is http or https with a host and no user name."""
     import httpx2
 
     try:
@@ -139,18 +141,18 @@ def read_url(text: str, *, base: URL | None = None) -> URL:
     except httpx2.InvalidURL as error:
         raise ToolError(f"{text!r} is not a URL: {error}") from None
     if url.scheme not in PORTS:
-        raise ToolError(f"{text!r} cannot be fetched: only http:// and https:// can")
+        raise ToolError(f"{text!r} cannot be fetched; use http:// or https://")
     if not url.host:
-        raise ToolError(f"{text!r} names no host")
+        raise ToolError(f"{text!r} has no host")
     if url.userinfo:
-        raise ToolError("a URL with a user name or password in it is not fetched; leave them out")
+        raise ToolError("the URL contains a user name or a password; leave them out")
     if not 0 < _port(url) < 65536:
         raise ToolError(f"{text!r} has no valid port")
     return url
 
 
 def check_literal(url: URL) -> None:
-    """Refuse what can be seen to be private without asking a resolver."""
+    """Refuse a URL whose host is a private address, without resolving names."""
     address = literal(_host(url))
     if address is not None:
         refuse_private(_host(url), [address])

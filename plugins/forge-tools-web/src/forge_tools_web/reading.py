@@ -1,4 +1,4 @@
-"""From what a server sent to what a model can read: HTML becomes Markdown, other text stays as it is."""
+"""Conversion of pages for models: HTML to Markdown, other text unchanged."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WEB_CODECS = re.compile(
     r"utf-(8|16|32).*|ascii|iso8859.*|cp\d+|koi8.*|gb\w+|big5.*|euc_.*|shift_jis.*|iso2022.*|mac-.*"
 )
 SMALL = 1000
-"""Characters of text up to which the whole body of a page is converted, and not only its main part."""
+"""Characters of text up to which a page is converted whole, not only its main part."""
 BESIDE = ("nav", "footer", "aside", "script", "style", "noscript", "template", "iframe", "head")
-"""Elements that are no part of what a page says."""
+"""Elements that are not part of the content."""
 BLOCKS = frozenset(
     (
         *(
@@ -63,17 +63,17 @@ BLOCKS = frozenset(
 
 
 def read(page: Page) -> Text:
-    """The page as a result; a ToolError where there is nothing to read."""
+    """Return the page as a result; raise ToolError if it has no readable text."""
     media_type = page.media_type or _guess(page.body)
     if media_type in HTML:
         return Text(_markdown(page), display=DisplayHints("markdown"))
     if not PLAIN.fullmatch(media_type):
         raise ToolError(
-            f"{page.url} is {media_type}, and only text can be read: HTML, JSON, XML or plain text"
+            f"{page.url} is {media_type}, but only HTML, JSON, XML and plain text can be read"
         )
     text = decoded(page)
     if "\0" in text[:4096]:
-        raise ToolError(f"{page.url} is said to be {media_type} and is not text")
+        raise ToolError(f"{page.url} is declared as {media_type}, but it is not text")
     if not text.strip():
         raise ToolError(f"{page.url} is empty")
     language = next((name for name in ("json", "xml", "yaml") if media_type.endswith(name)), None)
@@ -83,7 +83,7 @@ def read(page: Page) -> Text:
 
 
 def decoded(page: Page) -> str:
-    """The text of a page by its byte order mark, its header, what the document says of itself, or by trying."""
+    """Decode a page by its byte order mark, header or own declaration, else by trial."""
     declared = META.search(page.body[:2048])
     names = [
         *(name for mark, name in BOMS.items() if page.body.startswith(mark)),
@@ -101,7 +101,7 @@ def decoded(page: Page) -> str:
 
 
 def _codec(name: str) -> str | None:
-    """Python's name for a charset of the web; Latin-1 there means Windows-1252."""
+    """Return Python's name of a web charset, in which Latin-1 means Windows-1252."""
     try:
         codec = codecs.lookup(name).name
     except (LookupError, ValueError):
@@ -112,7 +112,7 @@ def _codec(name: str) -> str | None:
 
 
 def _guess(body: bytes) -> str:
-    """The media type of a document that does not name it."""
+    """Guess the media type of a document without one."""
     if b"\0" in body[:4096]:
         return "application/octet-stream"
     return (
@@ -141,14 +141,14 @@ def _markdown(page: Page) -> str:
     )
     content = content or trafilatura.html2txt(text)
     if not content.strip():
-        raise ToolError(f"{page.url} has no text to read; it may be made by scripts in a browser")
+        raise ToolError(f"{page.url} has no text; scripts may create its content in a browser")
     return f"[{_label(title or page.url)}]({page.url})\n\n{content.strip()}\n"
 
 
 def convert_small(tree: Any, url: str) -> str:
     """Convert the whole body of a page with little text; empty for any other page.
 
-    Looking for the main part of so little text finds only some of it, without its headings and links.
+    The search for the main part would lose headings and links of so little text.
     """
     from trafilatura.htmlprocessing import convert_tags, tree_cleaning
     from trafilatura.settings import Extractor
@@ -181,7 +181,7 @@ def convert_small(tree: Any, url: str) -> str:
 
 
 def _mark_code(block: Any) -> None:
-    """Wrap preformatted text in ``code``, which alone is written as such."""
+    """Wrap preformatted text in ``code``, as only that is converted to a code block."""
     if block.find("code") is None and len(block) == 0:
         code = block.makeelement("code", {})
         code.text, block.text = block.text, None
@@ -189,7 +189,7 @@ def _mark_code(block: Any) -> None:
 
 
 def _mark_cells(converted: Any) -> None:
-    """Give rows and cells of tables the names by which they are written as Markdown."""
+    """Rename the rows and cells of tables as the Markdown converter expects them."""
     for row in converted.iter("tr"):
         row.tag = "row"
     for cell in converted.iter("th", "td"):

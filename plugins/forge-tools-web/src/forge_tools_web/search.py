@@ -1,4 +1,4 @@
-"""Search over an endpoint that answers as SearXNG does: ``?q=...&format=json`` to a list of results."""
+"""Search with an endpoint that answers like SearXNG: ``?q=...&format=json``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS = (
 
 
 async def search(fetcher: Fetcher, search_url: str, query: str) -> list[dict[str, str]]:
-    """Every result that the endpoint has, as title, url and snippet."""
+    """Return the results of the endpoint, with title, url and snippet."""
     url = read_url(search_url).copy_merge_params({"q": query, "format": "json"})
     try:
         page = await fetcher.get(str(url), trusted=True)
