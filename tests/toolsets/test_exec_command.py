@@ -169,7 +169,7 @@ async def test_one_that_ends_in_time_never_becomes_a_session(opened: Open) -> No
     async with opened() as hands:
         ended = await hands.start("echo out; echo err >&2", ENOUGH)
         assert (ended.status, ended.text()) == ("success", "exit code: 0\nout\nerr\n")
-        assert "open are: none" in (await hands.write()).text()
+        assert "open sessions: none" in (await hands.write()).text()
 
 
 async def test_what_is_unread_comes_exactly_once(opened: Open) -> None:
@@ -224,7 +224,10 @@ async def test_what_stays_in_the_background_does_not_hold_a_session_open(opened:
 async def test_an_unknown_session_is_refused_and_nobody_is_asked(opened: Open) -> None:
     async with opened() as hands:
         outcome = await hands.write("rm -rf /\n", session_id=7)
-        assert (outcome.status, outcome.error) == ("error", "there is no session 7; open are: none")
+        assert (outcome.status, outcome.error) == (
+            "error",
+            "there is no session 7; open sessions: none",
+        )
         await hands.start("cat")
         assert "there is no session 2; open are: 1" in (await hands.write(session_id=2)).text()
         assert (hands.asked, hands.verdicts) == ([], ["preApproved"])
@@ -248,7 +251,7 @@ async def test_another_folder_asks(opened: Open, project: Project) -> None:
         await hands.start("echo hi", ENOUGH, workdir="/here/sub")
         assert (
             hands.asked[1].reason
-            == "the rules are for the working directory, and this is another folder"
+            == "the rules are for the working directory, but this is another folder"
         )
         await hands.start("echo hi", ENOUGH, workdir="/here")
         assert len(hands.asked) == 2
@@ -397,7 +400,7 @@ async def test_a_shell_in_another_folder_asks_for_each_line(opened: Open) -> Non
         assert [request.tool_name for request in hands.asked] == ["exec_command", "write_stdin"]
         assert (
             hands.asked[1].reason
-            == "the rules are for the working directory, and this is another folder"
+            == "the rules are for the working directory, but this is another folder"
         )
 
 
@@ -605,7 +608,7 @@ async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project
         assert (outcomes[0].status, sleepers(sleeping)) == ("interrupted", [])
         assert outcomes[0].text() == '{"type": "interrupted"}\none\n'
         hands.runtime.interrupt_signal.reset()
-        assert "open are: none" in (await hands.write()).text()
+        assert "open sessions: none" in (await hands.write()).text()
 
 
 @pytest.mark.parametrize(
@@ -624,7 +627,7 @@ async def test_text_goes_both_ways_in_the_encoding_of_the_locale(
 @pytest.mark.parametrize(
     ("encoding", "chars", "problem"),
     [
-        ("ISO-8859-1", "echo €\n", "iso8859-1, the encoding of the locale, has no '€' (U+20AC)"),
+        ("ISO-8859-1", "echo €\n", "iso8859-1, the encoding of the locale, lacks '€' (U+20AC)"),
         (
             "GBK",
             f"echo {GBK_PIPE}echo two\n",

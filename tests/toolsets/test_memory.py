@@ -111,7 +111,7 @@ def test_each_worker_has_its_own(worker: Project) -> None:
     seen = get(worker, "prices", worker="other.yaml")
     assert (seen.statuses, seen.result.response) == (
         ["error"],
-        "there is no note on 'prices'; there are: none yet",
+        "there is no note on 'prices'; known topics: none yet",
     )
 
 
@@ -120,7 +120,7 @@ def test_an_unknown_topic_lists_those_that_are_known(worker: Project) -> None:
     save(worker, "customers", "")
     assert (
         get(worker, "price").result.response
-        == "there is no note on 'price'; there are: customers, prices"
+        == "there is no note on 'price'; known topics: customers, prices"
     )
 
 

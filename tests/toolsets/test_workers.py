@@ -149,9 +149,12 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ("[./empty]", "empty: this folder has no worker.yaml"),
         (
             "[helper, ./copy.yaml]",
-            "boss.yaml:4:31: toolsets.workers: 'helper' and './copy.yaml' are both",
+            "boss.yaml:4:31: toolsets.workers: duplicate worker 'helper': 'helper' and './copy.yaml'",
         ),
-        ("[helper, helper]", "boss.yaml:4:31: toolsets.workers: 'helper' and 'helper' are both"),
+        (
+            "[helper, helper]",
+            "boss.yaml:4:31: toolsets.workers: duplicate worker 'helper': 'helper' and 'helper'",
+        ),
         ("[]", "boss.yaml:4:13: toolsets.workers.allowed: must not be empty"),
         ("helper", "boss.yaml:4:22: toolsets.workers.allowed: must be a list"),
         ("[3]", "boss.yaml:4:23: toolsets.workers.allowed[0]: must be"),
@@ -236,7 +239,7 @@ def test_files_go_along_with_a_task(project: Project) -> None:
         ("out.txt", "outside"),
         (".", "is a folder"),
         ("", "the path is empty"),
-        ("big.bin", "at most"),
+        ("big.bin", "is too large to attach"),
     ],
 )
 def test_files_are_read_as_the_caller_may_read_them(

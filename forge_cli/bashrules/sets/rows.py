@@ -300,10 +300,11 @@ def _in_option(text: str) -> Iterator[str]:
 
 def _why_outside(path: str) -> str:
     """Return the reason for an operand that ``is_outside``."""
-    # It may well be in a zone: where ".." leads depends on links, so only absolute paths are compared with zones.
+    # It may well be in a zone. But links decide where ".." leads, so that only absolute paths are
+    # compared with zones.
     if not path.startswith(("/", "~", "@")):
         return f"{path} goes up by '..'; a rule set knows other zones by absolute paths only"
-    return f"{path} may lie outside the zones"
+    return f"{path} may be outside of the zones"
 
 
 def is_outside(text: str, readable: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult,
 from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import READ_MAX
 from forge_cli.testing import Project, Seen, call, calls
-from forge_cli.toolsets.filesystem.toolset import LISTED
+from forge_cli.toolsets.filesystem.toolset import MAX_LISTED
 from forge_cli.ui.terminal.render import render_text
 from forge_cli.ui.views import view_of
 
@@ -181,16 +181,16 @@ def test_listing(worker: Project) -> None:
 
 def test_a_listing_is_bounded(worker: Project) -> None:
     folder = worker.write("src/many/0000.txt", "").parent
-    for number in range(1, LISTED + 3):
+    for number in range(1, MAX_LISTED + 3):
         (folder / f"{number:04}.txt").touch()
     for tool in ("list_files", "list_dir"):
-        args = {"limit": LISTED} if tool == "list_dir" else {}
+        args = {"limit": MAX_LISTED} if tool == "list_dir" else {}
         found = outcome(worker, tool, path="/src/many", **args).value
         assert isinstance(found, FileList)
         assert (found.files[0], found.files[-1], found.count) == (
             "0000.txt",
-            f"{LISTED - 1}.txt",
-            LISTED + 3,
+            f"{MAX_LISTED - 1}.txt",
+            MAX_LISTED + 3,
         )
         assert found.text().endswith("[3 more]")
 

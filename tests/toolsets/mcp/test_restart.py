@@ -131,8 +131,8 @@ def test_a_server_that_does_not_come_back_is_told_and_nothing_was_sent(project: 
 
 @pytest.mark.long
 def test_there_is_a_limit_a_minute(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", 0.01)
-    monkeypatch.setattr(connection, "STARTS", 3)
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "MAX_STARTS", 3)
     left = project.folder / "left"
     worker(project, "crashes", ", connect_timeout: 5", "{default: preApproved}", str(left))
     with project.open(timeout=60) as opened:

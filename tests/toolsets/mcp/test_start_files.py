@@ -98,7 +98,7 @@ def test_a_person_is_asked_for_changed_files(project: Project, folder: Path, ans
     assert asked.request.tool_name == "server"
     assert asked.request.description == "start the MCP server s from changed files: tools/helper.py"
     assert (folder / "pwned").exists() is answer
-    assert ("it is not started" in str(seen.outcomes[1].error)) is not answer
+    assert ("not started" in str(seen.outcomes[1].error)) is not answer
 
 
 def test_a_locked_worker_ends(project: Project, folder: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_locked_worker_ends(project: Project, folder: Path) -> None:
     done = project.forge("run", "worker.yaml", "go", "-y", "--locked")
 
     assert done.returncode == ExitCode.UNTRUSTED, done.stderr
-    assert "tools/helper.py changed since it was started first" in done.stderr
+    assert "tools/helper.py changed since its first start" in done.stderr
     assert not (folder / "pwned").exists()
 
 

@@ -112,7 +112,7 @@ def test_the_next_call_of_the_same_line_is_judged_by_the_files_as_they_are_then(
     ("path", "reason"),
     [
         ("../other/a", "goes up by '..'; a rule set knows other zones by absolute paths only"),
-        ("/var/a", "may lie outside the zones"),
+        ("/var/a", "may be outside of the zones"),
     ],
 )
 def test_reason_of_an_operand_outside_is_true_of_other_zones(

@@ -72,7 +72,7 @@ def test_names_and_one_line_each_stand_in_the_prompt(project: Project) -> None:
 def test_without_skills_nothing_is_said(project: Project) -> None:
     worker(project)
     assert HEADING not in prompt(project)
-    assert texts(load(project, "pdf")) == ["there is no skill 'pdf'; there are: none"]
+    assert texts(load(project, "pdf")) == ["there is no skill 'pdf'; known skills: none"]
 
 
 def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_written(
@@ -137,7 +137,10 @@ def test_the_nearest_wins_and_that_is_said(project: Project) -> None:
     assert lines[0] == "- same: The same of skills."
     home = project.home
     for place in (project.folder / ".forge", project.folder / ".claude", home):
-        sentence = f"the skill 'same' is that of {project.folder}/skills/same; the one of {place}/skills/same is not used"
+        sentence = (
+            f"duplicate skill 'same': {place}/skills/same is ignored, "
+            f"{project.folder}/skills/same is used"
+        )
         assert sentence in told(seen)
     assert seen.statuses == ["success"] * 4
 
