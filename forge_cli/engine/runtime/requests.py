@@ -83,7 +83,7 @@ class WorkerRequests:
         tally.usage += end.usage
         budget.spend(end.usage)
         used = f"{end.usage.input_tokens:,} tokens in, {end.usage.output_tokens:,} out"
-        text = f"{model.name} answered {request.asker}: {used}"
+        text = f"{request.asker} got an answer from {model.name}: {used}"
         self._bus.emit(StatusEvent("info", text))
         return SampleReply(text, model.name, end.stop)
 

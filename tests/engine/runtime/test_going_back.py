@@ -201,8 +201,10 @@ def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project)
             workspace=worker.folder,
         )
     assert (worker.read("old.txt"), worker.read("b.txt")) == ("before\n", "mine\n")
-    again = f"/undo again continues with earlier changes; 'forge undo {session.id}' asks about each file, "
-    "once the conversation has ended"
+    again = (
+        f"/undo again continues with earlier changes; 'forge undo {session.id}' asks about each file, "
+        "once the conversation has ended"
+    )
     told = [event.message for event in ui.of("status") if event.level != "debug"]
     left = "b.txt is left as it is: it was changed after the session"
     assert told[-5:] == [left, again, left, "old.txt restored", again]

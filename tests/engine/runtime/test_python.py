@@ -196,7 +196,7 @@ async def test_a_toolset_of_files_brings_its_zones_to_the_worker(project: Projec
         "success: docs/",
         "error: zone 'docs' is read-only, so '/docs/b.txt' cannot be changed; no zone can be written",
     ]
-    with pytest.raises(WorkerError, match="made with another sandbox"):
+    with pytest.raises(WorkerError, match="has another sandbox"):
         Worker.of(name="w", tools=[files], sandbox=Sandbox.of([]))
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from forge_cli import EventBus, WorkerRuntime, Zone, load_worker
 from forge_cli.core.events import TurnStart
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
+from forge_cli.core.zones import ZoneMode
 from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.replay.replay import Tools
 from forge_cli.engine.runtime.repeat import Repetition
@@ -115,7 +116,7 @@ def test_how_paths_are_written_is_shown_with_a_zone_of_this_worker(
         ),
         (
             CommandView(confined=True, network=False),
-            ["can be written; they do not know zones by name", "closed"],
+            ["writable zones; they do not know zones by name", "closed"],
         ),
         (
             CommandView(True, NetworkRules.read(["a.org"]), ("code",)),
@@ -145,7 +146,9 @@ def test_no_name_can_write_a_line_of_its_own() -> None:
 def test_what_differs_is_told_and_nothing_else() -> None:
     now = replace(PLAIN, branch="main", zones=(CODE,), day=date(2026, 11, 16))
     assert describe_changes(now.paragraph(), now.paragraph()) is None
-    later = replace(now, zones=(replace(CODE, mode="ro"),), commands=None, day=date(2026, 11, 17))
+    later = replace(
+        now, zones=(replace(CODE, mode=ZoneMode.RO),), commands=None, day=date(2026, 11, 17)
+    )
     assert describe_changes(now.paragraph(), later.paragraph()) == "\n".join(
         [
             ENVIRONMENT_CHANGED,

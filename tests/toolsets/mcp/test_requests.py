@@ -106,7 +106,7 @@ def test_sampling_asks_once_in_a_session(project: Project, where: str) -> None:
     ]
     assert seen.result.response == "done"
     told = [event.message for event in seen.of(StatusEvent)]
-    assert sum("answered the MCP server s: " in sentence for sentence in told) == 2
+    assert sum("the MCP server s got an answer from" in sentence for sentence in told) == 2
 
 
 def test_sampling_that_is_denied_or_that_nobody_can_allow(project: Project) -> None:
