@@ -31,6 +31,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
+from forge_cli.sandbox.processes.inherited import inherited_confinement
 from forge_cli.sandbox.processes.limits import NO_LIMITS
 from forge_cli.sandbox.processes.process import ChildProcesses, CommandStream, StartOptions
 from forge_cli.sandbox.processes.requests import RequestPipes
@@ -390,6 +391,9 @@ class WorkerProcesses(Processes):
         from forge_cli.sandbox.trial.copies import overlay_problem
         from forge_cli.sandbox.trial.trials import copies_problem
 
+        # A confined process, such as one that only checks a worker, cannot try to mount.
+        if inherited_confinement():
+            return copies_problem(wrap)
         return copies_problem(wrap) or overlay_problem(self._home)
 
     @property
