@@ -37,7 +37,7 @@ class _NoModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         raise ModelError(
             "the worker was opened for its tools only",
-            hint="give open_tools a model to run tasks as well",
+            hint="pass a model to open_tools to run tasks, too",
         )
         yield
 
@@ -185,7 +185,7 @@ def _from_json(runtime: WorkerRuntime[Any], tool: Tool) -> Callable[[Any, str], 
         except ValueError as error:
             return f"the arguments are not JSON: {error}"
         if not isinstance(args, dict):
-            return "the arguments have to be a JSON object"
+            return "the arguments must be a JSON object"
         return (await runtime.call(tool.name, args)).text()
 
     return call

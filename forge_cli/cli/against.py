@@ -36,7 +36,7 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
     if first is None or not isinstance(start, SessionStart):
         raise WorkerError(
             Mark(str(log.path)),
-            "this is not a record of a session",
+            "not a session log",
             hint="forge sessions list shows them",
         )
     calls = past_calls(log.lines)
@@ -93,10 +93,10 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
     ]
     lines.append(f"{', '.join(counts)}, {sum(call.change is None for call in calls)} unchanged")
     if others:
-        lines.append(f"not judged: {counted(others, 'call')} of workers that it called")
+        lines.append(f"not judged: {counted(others, 'call')} of its child workers")
     if secret := sum(has_mark(call.call.args) for call in calls):
         lines.append(
-            f"judged without the secret that stood in it, and is not kept: {counted(secret, 'call')}"
+            f"judged without a secret, which logs do not contain: {counted(secret, 'call')}"
         )
     for line in lines:
         head, colon, rest = wrap_for(out, visible(line)).partition(":")

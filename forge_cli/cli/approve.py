@@ -36,9 +36,7 @@ Calls = AsyncIterator[tuple[str, JsonObject | str, Mapping[str, OptionValue]] | 
 @app.command()
 def approve(
     worker: WorkerArgument,
-    tool: Annotated[
-        str | None, typer.Argument(metavar="TOOL", help="The tool that would be called.")
-    ] = None,
+    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="The tool to judge.")] = None,
     pairs: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its input.")
     ] = None,
@@ -54,14 +52,12 @@ def approve(
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="SESSION", help="Judge the calls of a past session once more."
+            "--against", metavar="SESSION", help="Judge the calls of a past session again."
         ),
     ] = None,
     as_try: Annotated[
         bool,
-        typer.Option(
-            "--try", help="Do a command line on a copy, show what it changed, and drop it."
-        ),
+        typer.Option("--try", help="Run a command on a copy, show its changes, and drop them."),
     ] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
@@ -75,14 +71,14 @@ def approve(
             raise UsageError("name a TOOL, or --batch, or --against", hint=hint)
         raise UsageError("only one of TOOL, --batch and --against may be given", hint=hint)
     if against is not None and json_input is not None:
-        raise UsageError("--against brings the input of every call itself")
+        raise UsageError("--against takes the input of each call from the session")
     if against is not None:
         from forge_cli.cli.against import judge_again
 
         judge_again(find_worker(worker), against, directory, as_json=as_json)
         return
     if batch is not None and (pairs or json_input is not None):
-        raise UsageError("--batch brings the input of every call itself")
+        raise UsageError("--batch takes the input of each call from the file")
     with _open_batch(batch) as lines, data_output() as out:
         if lines is None:
             given = json_object(json_input)
@@ -198,13 +194,11 @@ def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
         f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]
     ]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
-    lines += [f"  would be tried on a copy first: {answer['tries']}"] if "tries" in answer else []
+    lines += [f"  tried on a copy first: {answer['tries']}"] if "tries" in answer else []
     hooks = [f"{hook['hook']} ({hook['where']})" for hook in answer.get("hooks", ())]
-    lines += [
-        f"  could be made stricter by the hook {hook}, which is not run here" for hook in hooks
-    ]
+    lines += [f"  the hook {hook} may make it stricter; it is not run here" for hook in hooks]
     grants = ["; ".join(grant["rules"]) for grant in answer.get("grants", ())]
-    lines += [f"  could be allowed for a session by: {rules}" for rules in grants]
+    lines += [f"  can be allowed for a session by: {rules}" for rules in grants]
     return paint(answer["verdict"], stream=out) + "".join(
         f"{wrap_for(out, visible(line), 4)}\n" for line in lines
     )

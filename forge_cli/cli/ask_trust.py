@@ -51,7 +51,7 @@ def offer_trust(workspace: Path) -> None:
     sys.stderr.write(f"This folder would: {visible(describe_capabilities(news))}.\n")
     for each in news:
         _show(each, store)
-    question = "Use what it brings, until a file changes? [y]es, [n]o > "
+    question = "Use these files until one changes? [y]es, [n]o > "
     if ask(question).lower() in ("y", "yes"):
         for each in news:
             each.trust(store)
@@ -101,10 +101,8 @@ def _trust_by_hash(folder: Path, wanted: str) -> None:
     now = hash_brought(found, folder)
     store = TrustStore(forge_home())
     if now != wanted.lower():
-        problem = f"{VARIABLE} is for something else than what {folder} brings now, which is {now}"
-        raise TrustError(
-            problem, hint="review what changed, then write that hash into the pipeline"
-        )
+        problem = f"{VARIABLE} does not match the files of {folder}: their hash is {now}"
+        raise TrustError(problem, hint="review the changes, then set that hash in the pipeline")
     for each in found:
         if not each.is_trusted(store):
             each.trust(store)

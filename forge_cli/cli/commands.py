@@ -55,12 +55,12 @@ app = typer.Typer(
 def forge(
     *,
     version: Annotated[
-        bool, typer.Option("--version", "-V", help="Print the version and leave.")
+        bool, typer.Option("--version", "-V", help="Print the version and exit.")
     ] = False,
     install_completion: Annotated[
         bool,
         typer.Option(
-            "--install-completion", help="Let your shell complete what you type: bash, zsh or fish."
+            "--install-completion", help="Install completion for your shell: bash, zsh or fish."
         ),
     ] = False,
     debug: Annotated[

@@ -28,7 +28,7 @@ def install(shell: str | None) -> str:
         told = (
             f"the shell '{shell}' is not one of {', '.join(SCRIPTS)}"
             if shell
-            else "SHELL does not name your shell"
+            else "SHELL is not set to a known shell"
         )
         raise UsageError(told, hint="name one: forge --install-completion bash")
     if shell == "fish":

@@ -36,7 +36,7 @@ _VARIABLES = {"model": "FORGE_MODEL"}
 def show(
     as_json: JsonOption = False,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Show the whole path, line and column of each.")
+        bool, typer.Option("--origin", help="Show the full path, line and column of each.")
     ] = False,
     directory: DirectoryOption = None,
 ) -> None:
@@ -68,15 +68,11 @@ def show(
 def set_value(
     key: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY", help="A key of config.yaml, such as model or limits.max_cost."
-        ),
+        typer.Argument(metavar="KEY", help="A key of config.yaml, for example limits.max_cost."),
     ],
     value: Annotated[
         str,
-        typer.Argument(
-            metavar="VALUE", help="As it would stand in the file: text, number, [list]."
-        ),
+        typer.Argument(metavar="VALUE", help="The value as YAML: text, number, [list]."),
     ],
 ) -> None:
     """Set a key of your own config.yaml; comments are kept.
@@ -97,7 +93,7 @@ def set_value(
     sys.stdout.write(visible(f"{key} is {value} now, in {file}") + "\n")
     variable = _VARIABLES.get(key, "")
     if settings.model and os.environ.get(variable):
-        warn(f"{variable} is set, and counts before it: {os.environ[variable]}")
+        warn(f"{variable} is set and overrides it: {os.environ[variable]}")
 
 
 def _place(key: str) -> tuple[str, ...]:
@@ -105,7 +101,7 @@ def _place(key: str) -> tuple[str, ...]:
     if not re.fullmatch(rf"{_PART}(?:\.{_PART})*", key):
         raise UsageError(
             f"'{key}' is not a key",
-            hint="as in: model, limits.max_turns, 'models.\"openai:x.y\".timeout'",
+            hint="for example: model, limits.max_turns, 'models.\"openai:x.y\".timeout'",
         )
     if found[0] not in Settings.model_fields:
         raise UsageError(

@@ -21,7 +21,7 @@ from forge_cli.files.places import require_folder
 HomeOption = Annotated[
     Path | None,
     typer.Option(
-        "--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."
+        "--home", metavar="DIR", help="The folder to use as ~/.forge. Default: an empty one."
     ),
 ]
 
@@ -56,7 +56,7 @@ def summary(course: Course) -> str:
     if course.taken:
         told += f" ({course.taken} from the record)"
     if course.unsure:
-        told += f"; {counted(course.unsure, 'result')} not compared, depending on what was not made again"
+        told += f"; {counted(course.unsure, 'result')} not compared, because earlier calls were not repeated"
     return told
 
 
@@ -68,11 +68,11 @@ def recorded(name: str, options: SessionOptions) -> Recording:
         other = "-m" if model is not None else "-r and -c"
         raise UsageError(
             f"--replay and {other} contradict each other; keep one",
-            hint="a record brings its own model",
+            hint="the record replaces the model",
         )
     if record is not None and os.path.exists(record) and record.resolve() == Path(name).resolve():
         raise UsageError(
-            f"--record {record}: that is the record to be replayed", hint="write another file"
+            f"--record {record}: that file is the record to replay", hint="write another file"
         )
     recording = open_recording(name)
     if recording.damage:

@@ -35,7 +35,7 @@ _PAGE = re.compile(r"([\w-]+)\.md")
 @app.command()
 def docs(
     page: Annotated[
-        str | None, typer.Argument(metavar="PAGE", help="The page; without it, all are listed.")
+        str | None, typer.Argument(metavar="PAGE", help="The page. Default: list all pages.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,7 +80,7 @@ def find_pages() -> dict[str, Path]:
     folder = next((place for place in PLACES if (place / "concepts.md").is_file()), None)
     if folder is None:
         raise ForgeError(
-            "the documentation did not come with this forge", hint="install it again from its wheel"
+            "this installation has no documentation", hint="reinstall forge from its wheel"
         )
     return {file.stem: file for file in sorted(folder.glob("*.md"))}
 

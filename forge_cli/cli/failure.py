@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _REMEDIES = {
     errno.EROFS: "make its file system writable",
-    errno.ENOSPC: "make room there",
-    errno.EDQUOT: "make room within your quota",
-    errno.EACCES: "make it yours to read and write",
-    errno.EPERM: "make it yours to read and write",
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space within your quota",
+    errno.EACCES: "make it readable and writable for you",
+    errno.EPERM: "make it readable and writable for you",
 }
 """Remedies for system errors that are not forge's own."""
 
@@ -67,7 +67,7 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
         return cause.exit_code, str(cause), getattr(cause, "shown", None)
     more = "" if debug else "; --debug shows the traceback"
     if isinstance(cause, FileNotFoundError) and not has_working_directory():
-        return 1, "the working directory is gone\n  cd to one that is there", None
+        return 1, "the working directory was deleted\n  cd to another folder", None
     if isinstance(cause, OSError):
         return 1, _system_error(cause, more), None
     return (
@@ -84,7 +84,7 @@ def _system_error(error: OSError, more: str) -> str:
         return f"{error.strerror or error}{f': {place}' if place else ''}{more}"
     home = forge_home()
     if Path(place).is_relative_to(home):
-        remedy = f"{remedy}, or set FORGE_HOME to a folder that takes files, in the place of {home}"
+        remedy = f"{remedy}, or set FORGE_HOME to a writable folder instead of {home}"
     return f"{place} cannot be used: {error.strerror}\n  {remedy}"
 
 

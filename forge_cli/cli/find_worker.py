@@ -49,7 +49,7 @@ def _find(name: str, *, runs: bool, interactive: bool) -> str:
         if found:
             from forge_cli.cli.notices import warn
 
-            warn(f"{name} is a path here; the {found[0].origin} worker of that name is not used")
+            warn(f"{name} is a path here, so the {found[0].origin} worker of that name is not used")
         return name
     if not found:
         if os.path.isdir(name):

@@ -22,7 +22,7 @@ LONGEST = 16 * 1024
 
 NameArgument = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="anthropic, openai, or the variable whose place it takes."),
+    typer.Argument(metavar="NAME", help="anthropic, openai, or the name of a variable."),
 ]
 
 
@@ -48,11 +48,12 @@ def _read_value(variable: str) -> str:
     value = (_ask_value(variable) if sys.stdin.isatty() else sys.stdin.read(LONGEST + 1)).strip()
     if not value:
         raise UsageError(
-            "no key was given", hint=f"forge keys set {variable} < FILE, or type it when asked"
+            "no key was given", hint=f"forge keys set {variable} < FILE, or run it in a terminal"
         )
     if len(value) > LONGEST or not (value.isascii() and value.isprintable()) or " " in value:
         raise UsageError(
-            "this holds characters that no key has", hint="copy the key again, and nothing else"
+            "not a valid key: it contains spaces or control characters",
+            hint="copy the key again, without anything else",
         )
     return value
 
@@ -96,7 +97,7 @@ def list_keys(as_json: JsonOption = False) -> None:
 
 
 def _row(key: ProviderKey, *, used: bool) -> dict[str, Any]:
-    shown = key.shown if key.value else "(the keyring does not give it)"
+    shown = key.shown if key.value else "(the keyring does not return it)"
     return {
         "name": key.variable,
         "key": shown,
@@ -111,7 +112,7 @@ def remove(name: NameArgument) -> None:
     variable = variable_for(name)
     if not KeyStore(forge_home()).remove(variable):
         more = (
-            "; it is set in the environment, which forge does not change"
+            "; it comes from the environment, which forge cannot change"
             if os.environ.get(variable)
             else ""
         )

@@ -38,20 +38,18 @@ def lock(
     worker: WorkerArgument,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="With --update: change only what has this name."),
+        typer.Argument(metavar="NAME", help="With --update: update only entries of this name."),
     ] = None,
     update: Annotated[
-        bool, typer.Option("--update", help="Show what changed, and ask whether to take it over.")
+        bool, typer.Option("--update", help="Show the changes, and ask whether to accept them.")
     ] = False,
     allow_floating: Annotated[
         bool,
-        typer.Option("--allow-floating", help="Take servers whose command does not say a version."),
+        typer.Option("--allow-floating", help="Accept servers whose command names no version."),
     ] = False,
     pip: Annotated[
         bool,
-        typer.Option(
-            "--pip", help="Print the packages as lines for pip, with the hashes of their archives."
-        ),
+        typer.Option("--pip", help="Print the packages as pip requirements with hashes."),
     ] = False,
     directory: DirectoryOption = None,
 ) -> None:
@@ -61,7 +59,7 @@ def lock(
     no model. If there is a lock already, the differences are printed, and the exit code is 8.
     """
     if name is not None and not update:
-        raise UsageError(f"there is one argument too many: {name}", hint="NAME goes with --update")
+        raise UsageError(f"unexpected argument: {name}", hint="NAME goes with --update")
     found = lockable(find_trusted_worker(worker, interactive=is_interactive()))
     folder = work_folder(directory)
     if pip:
@@ -96,16 +94,16 @@ def _update(
     if not meant:
         names = ", ".join(sorted({visible(each.entry.name) for each in changed}))
         raise UsageError(
-            f"nothing called '{visible(name or '')}' has changed", hint=f"these have: {names}"
+            f"nothing called '{visible(name or '')}' has changed", hint=f"changed entries: {names}"
         )
     sys.stderr.write(f"{_shown(file)} would change:\n")
     tell(meant)
     if not is_interactive():
         raise UsageError(
-            "forge cannot ask here",
-            hint="run it on a terminal, or delete the lock and make a new one",
+            "cannot ask: this is not a terminal",
+            hint="run it in a terminal, or delete the lock and create a new one",
         )
-    if ask("Write that? [y]es, [n]o > ").lower() not in ("y", "yes"):
+    if ask("Write these changes? [y]es, [n]o > ").lower() not in ("y", "yes"):
         raise LockDiffers(file, changed, worker)
     gone = {each.then for each in meant}
     kept = [each for each in then if each not in gone] + [each.now for each in meant if each.now]

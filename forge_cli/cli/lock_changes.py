@@ -55,7 +55,7 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
     now = make_entries(load_worker(worker.path), workspace, allow_floating=True)
     more = [each for each in differences(read_lock(file), now) if str(each) not in differs.told]
     if more:
-        sys.stderr.write("With that, these differ as well:\n")
+        sys.stderr.write("These differ, too:\n")
         tell(more)
         if not _agrees(file):
             return False
@@ -64,5 +64,5 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
 
 
 def _agrees(file: Path) -> bool:
-    question = f"Write that to {visible(os.path.relpath(file))}, and go on? [y]es, [n]o > "
+    question = f"Update {visible(os.path.relpath(file))} and continue? [y]es, [n]o > "
     return ask(question).lower() in ("y", "yes")

@@ -38,7 +38,7 @@ def offer_talk() -> list[str]:
         return []
     if named in FOLDER_FILES:
         name = load_worker(named).name
-        if ask(f"Talk to {name}? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
+        if ask(f"Chat with {name}? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
             return []
     return ["chat", *chosen]
 
@@ -76,13 +76,15 @@ def pick_model() -> str | None:
         ):
             _keep_model(picked)
             return picked
-        sys.stderr.write(f"  {visible(typed)} is none of them; write a number, or PROVIDER:MODEL\n")
+        sys.stderr.write(
+            f"  {visible(typed)} is not in the list; enter a number, or PROVIDER:MODEL\n"
+        )
     return None
 
 
 def _keep_model(name: str) -> None:
     """Offer to write the model to config.yaml, so that forge need not ask again."""
-    if ask("Use it from now on? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
+    if ask("Use it by default? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
         return
     file = forge_home() / "config.yaml"
     try:
@@ -90,4 +92,4 @@ def _keep_model(name: str) -> None:
     except CannotEditError as error:
         warn(str(error))
     else:
-        sys.stderr.write(f"{near(file)} names it now; -m takes another.\n")
+        sys.stderr.write(f"{near(file)} now sets this model; -m overrides it.\n")

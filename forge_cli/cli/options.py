@@ -27,7 +27,7 @@ DirectoryOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonInputOption = Annotated[
     str | None,
-    typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object."),
+    typer.Option("--json-input", metavar="JSON", help="The complete input as a JSON object."),
 ]
 
 

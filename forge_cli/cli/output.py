@@ -42,7 +42,7 @@ def stop_on_loss(out: TextIO, stop: Callable[[str], object]) -> None:
     if isinstance(out, DataStream):
 
         def report() -> None:
-            stop(HUNG_UP if out.lost and out.lost.hung_up else "standard output is lost")
+            stop(HUNG_UP if out.lost and out.lost.hung_up else "standard output was closed")
 
         out.on_loss = report
 

@@ -48,19 +48,18 @@ class Which(StrEnum):
 @app.command()
 def replay(
     session: Annotated[
-        str, typer.Argument(metavar="SESSION|FILE", help=f"A session, {NAMED}; or a record.")
+        str, typer.Argument(metavar="SESSION|FILE", help=f"A session, {NAMED}; or a record file.")
     ],
     tools: Annotated[
         Which | None,
         typer.Option(
-            "--tools", help="Make all calls again, or none; without it, those that only read."
+            "--tools",
+            help="Which calls to re-run (live: all, recorded: none). Default: read-only calls.",
         ),
     ] = None,
     worker: Annotated[
         str | None,
-        typer.Option(
-            "--worker", metavar="WORKER", help="Where the worker is now, if it has moved."
-        ),
+        typer.Option("--worker", metavar="WORKER", help="The worker's path, if it has moved."),
     ] = None,
     approval_mode: Annotated[
         ApprovalMode | None,
@@ -76,7 +75,7 @@ def replay(
     """Replay a session without a model, and show where it differs."""
     mode = chosen_mode(approval_mode, yes)
     if mode and tools is not Which.live:
-        raise UsageError("without --tools live nothing is asked, so there is nothing to approve")
+        raise UsageError("only --tools live asks questions")
     recording = open_recording(session)
     if recording.damage:
         warn(recording.damage)
@@ -131,7 +130,7 @@ def has_changes(recording: Recording) -> bool:
 def _suggest_recorded(drift: Drift) -> None:
     """Suggest ``--tools recorded``, as reading calls see what the session changed afterwards."""
     if drift.kind == "result":
-        remedy = "its own changes are not made again: --tools recorded takes every result from the record"
+        remedy = "the changes of the session are not repeated; --tools recorded takes every result from the record"
         drift.hint = f"{drift.hint}\n  {remedy}" if drift.hint else remedy
 
 

@@ -143,28 +143,28 @@ def run(
     worker: WorkerArgument,
     task: Annotated[
         str | None,
-        typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input."),
+        typer.Argument(metavar="TASK|-", help="The task; - reads it from standard input."),
     ] = None,
     *,
     options: SessionOptions,
     stay: Annotated[
         bool,
-        typer.Option("-i", "--interactive", help="Stay in conversation after the first answer."),
+        typer.Option(
+            "-i", "--interactive", help="Stay in the conversation after the first answer."
+        ),
     ] = False,
     print_only: Annotated[
         bool, typer.Option("-p", "--print", help="Headless: never prompt, print the answer only.")
     ] = False,
     output_format: Annotated[
-        OutputFormat, typer.Option("--output-format", help="What goes to standard output.")
+        OutputFormat, typer.Option("--output-format", help="The format of standard output.")
     ] = OutputFormat.text,
     as_json: Annotated[
         bool, typer.Option("--json", help="The same as --output-format stream-json.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write the final answer to FILE as well."
-        ),
+        typer.Option("-o", "--output", metavar="FILE", help="Also write the final answer to FILE."),
     ] = None,
     output_schema: Annotated[
         str | None,
@@ -179,7 +179,7 @@ def run(
         typer.Option(
             "--replay",
             metavar="FILE",
-            help="Take the turns of the model from a record, without a model.",
+            help="Replay the model's turns from a record.",
         ),
     ] = None,
 ) -> None:
@@ -220,7 +220,7 @@ def run(
         )
         raise UsageError(problem, hint="--json is the same as --output-format stream-json")
     if options.ephemeral and options.on_ask is OnAsk.PARK and options.record is None:
-        hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
+        hint = "a parked request waits in the session: keep one of the two, or name a file with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     options.require_consistent()
     recording = None

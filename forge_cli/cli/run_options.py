@@ -33,15 +33,13 @@ def require_positive(limit: float | None) -> float | None:
 
 ReadOnlyOption = Annotated[
     bool,
-    typer.Option(
-        "--read-only", help="Call only tools that are declared to read, in child workers, too."
-    ),
+    typer.Option("--read-only", help="Call only tools that just read, in child workers, too."),
 ]
 LockedOption = Annotated[
     bool,
     typer.Option(
         "--locked",
-        help="Run only if the worker is what its lock says (forge lock); else exit code 8.",
+        help="Run only if the worker matches its lock; else exit with 8.",
     ),
 ]
 
@@ -56,7 +54,7 @@ class SharedOptions:
             "-m",
             "--model",
             metavar="PROVIDER:MODEL",
-            help="Wins over the worker's model and FORGE_MODEL.",
+            help="Overrides the worker's model and FORGE_MODEL.",
         ),
     ] = None
     approval_mode: Annotated[
@@ -69,7 +67,7 @@ class SharedOptions:
         ),
     ] = False
     no_plugins: Annotated[
-        bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")
+        bool, typer.Option("--no-plugins", help="Use only what comes with forge.")
     ] = False
     read_only: ReadOnlyOption = False
     locked: LockedOption = False
@@ -97,7 +95,7 @@ class WorkerOptions(SharedOptions):
         typer.Option(
             "--add-dir",
             metavar="DIR[:ro]",
-            help="Add a folder as a zone of its name; :ro is read-only.",
+            help="Add a folder as a zone named after it; :ro is read-only.",
         ),
     ] = None
 
@@ -119,7 +117,7 @@ class WorkOptions(WorkerOptions):
     """Flags of commands that record sessions with limits."""
 
     on_ask: Annotated[
-        OnAsk, typer.Option("--on-ask", help="What an ask means when forge cannot ask.")
+        OnAsk, typer.Option("--on-ask", help="What happens to calls that ask if nobody can answer.")
     ] = OnAsk.DENY
     max_turns: Annotated[
         int | None,
@@ -127,7 +125,9 @@ class WorkOptions(WorkerOptions):
     ] = None
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out."),
+        typer.Option(
+            "--max-tokens", metavar="N", min=1, help="Stop after N tokens of input and output."
+        ),
     ] = None
     max_cost: Annotated[
         float | None,
@@ -135,7 +135,7 @@ class WorkOptions(WorkerOptions):
             "--max-cost",
             metavar="USD",
             callback=require_positive,
-            help="Stop when this much is spent.",
+            help="Stop when this amount is spent.",
         ),
     ] = None
     max_time: Annotated[
@@ -170,23 +170,27 @@ class SessionOptions(WorkOptions):
         str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")
     ] = None
     fork: Annotated[
-        bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")
+        bool,
+        typer.Option(
+            "--fork", help="Resume a copy of the session, and leave the original as it is."
+        ),
     ] = False
-    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False
+    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Do not record the session.")] = (
+        False
+    )
     trace: Annotated[
-        TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")
+        TraceLevel | None,
+        typer.Option("--trace", help="How much progress to print to standard error."),
     ] = None
     attach: Annotated[
         list[Path] | None,
         typer.Option(
-            "--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."
+            "--attach", metavar="FILE", help="Attach a text, an image or a PDF to the task."
         ),
     ] = None
     record: Annotated[
         Path | None,
-        typer.Option(
-            "--record", metavar="FILE", help="Write the lines of this session to FILE as well."
-        ),
+        typer.Option("--record", metavar="FILE", help="Also write the session's log to FILE."),
     ] = None
 
     @property

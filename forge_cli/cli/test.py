@@ -76,7 +76,7 @@ class Outcome(Struct, frozen=True):
 @app.command("test")
 def replay_tests(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A folder to look in, a worker, or a record.")
+        Path, typer.Argument(metavar="PATH", help="A folder to search, a worker, or a record.")
     ] = Path(),
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -110,7 +110,9 @@ def _last_line(tally: dict[str, int]) -> str:
     told += [f"{tally['drift']} drifted"] if tally["drift"] else []
     told += [f"{tally['error']} could not be replayed"] if tally["error"] else []
     remedy = (
-        "; if you meant the change, record again with forge run --record" if tally["drift"] else ""
+        "; if the change is intended, record again with forge run --record"
+        if tally["drift"]
+        else ""
     )
     return f"{', '.join(told)}{remedy}\n"
 

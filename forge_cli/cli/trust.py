@@ -26,21 +26,19 @@ app = new_app()
 def trust(
     path: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="PATH", help="A folder, or one file; by default the working directory."
-        ),
+        typer.Argument(metavar="PATH", help="A folder or a file. Default: the working directory."),
     ] = None,
     list_all: Annotated[
-        bool, typer.Option("--list", help="Print everything that is trusted.")
+        bool, typer.Option("--list", help="List everything that is trusted.")
     ] = False,
     as_json: JsonOption = False,
     revoke: Annotated[
-        bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")
+        bool, typer.Option("--revoke", help="Revoke trust in PATH and everything below it.")
     ] = False,
     print_hash: Annotated[
         bool,
         typer.Option(
-            "--print-hash", help="Print the hash of it for FORGE_TRUST, and trust nothing."
+            "--print-hash", help="Print the hash for FORGE_TRUST, without trusting anything."
         ),
     ] = False,
 ) -> None:
@@ -59,7 +57,7 @@ def trust(
     if len(chosen := [name for name, given in ways.items() if given]) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} contradict each other; keep one")
     if as_json and not list_all:
-        raise UsageError("--json goes with --list", hint="forge trust --list --json")
+        raise UsageError("--json needs --list", hint="forge trust --list --json")
     if as_json:
         print_json([{"path": path} for path in store.trusted()])
         return
@@ -67,7 +65,7 @@ def trust(
         lines = store.trusted()
         if not lines:
             sys.stderr.write(
-                "nothing is trusted yet; forge trust PATH trusts what a folder brings\n"
+                "nothing is trusted yet; forge trust PATH trusts the files of a folder\n"
             )
     elif revoke:
         lines = [f"no longer trusted: {gone}" for gone in store.revoke(place)]
@@ -92,6 +90,6 @@ def trust(
                 *GUIDANCE,
                 *PROJECT_FILES,
             )
-            hint = f"it could bring {', '.join(known[:-1])} or {known[-1]}"
-            raise UsageError(f"{place}: there is nothing that needs trust", hint=hint)
+            hint = f"trust covers {', '.join(known[:-1])} or {known[-1]}"
+            raise UsageError(f"{place}: nothing here needs trust", hint=hint)
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines)

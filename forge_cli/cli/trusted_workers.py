@@ -62,7 +62,7 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
     if not interactive or not _wants(worker.path, before, grants):
         raise _untrusted(worker.path)
     if read != content_of(load_worker(path)):
-        raise TrustError(f"{path} changed while you were asked", hint="look at it again")
+        raise TrustError(f"{path} changed while you were asked", hint="review it again")
     for file, content in read.items():
         if content is not None:
             trust.add_file(file, content)
@@ -75,7 +75,7 @@ def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
     agreed = _wants(worker.path, changes, grants_of(load_worker(worker.path), Path.cwd()))
     if agreed and digests != file_digests(worker):
         raise TrustError(
-            f"{os.path.relpath(worker.path)} changed while you were asked", hint="look at it again"
+            f"{os.path.relpath(worker.path)} changed while you were asked", hint="review it again"
         )
     if agreed:
         trust.add(worker, digests)
@@ -87,11 +87,11 @@ def _wants(path: Path, changes: Mapping[Path, str | None], grants: list[Grant]) 
     since = "changed since it was trusted" if changes else "is not trusted yet"
     sys.stderr.write(f"{visible(os.path.relpath(path))} comes with this folder and {since}.\n")
     for file, before in changes.items():
-        show_file(file, "a file of it", before, file.read_bytes() if file.is_file() else b"")
+        show_file(file, "one of its files", before, file.read_bytes() if file.is_file() else b"")
     sys.stderr.writelines(
         f"{visible(line)}\n" for line in ["", *lines_of_grants(grants)] if changes or line
     )
-    return ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
+    return ask("Use it until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
 
 
 def _untrusted(path: Path) -> TrustError:
@@ -113,7 +113,7 @@ def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:
 def refuse_sentence(text: str) -> None:
     """Raise a UsageError with the right command if the task was given instead of the worker."""
     if text.strip() and not is_path(text) and is_sentence(text):
-        problem = f"{_quoted(text)} is a task; the worker comes first"
+        problem = f"{_quoted(text)} is a task; name the worker first"
         raise UsageError(problem, hint=f"forge run coder {_quoted(text)}")
 
 

@@ -28,7 +28,7 @@ from forge_cli.ui.table import print_json
 
 app = new_app()
 
-_DONE = {"restore": "restored", "remove": "removed", "move": "moved", "nothing": "as it was"}
+_DONE = {"restore": "restored", "remove": "removed", "move": "moved", "nothing": "unchanged"}
 
 
 @app.command("undo")
@@ -37,19 +37,21 @@ def undo_session(
         str | None,
         typer.Argument(
             metavar="SESSION",
-            help="By its id, a part of it, or last; else the last of this folder.",
+            help="By id, a part of the id, or last. Default: the last of this folder.",
         ),
     ] = None,
     call: Annotated[
-        int | None, typer.Option("--call", metavar="N", help="Only what its Nth call changed.")
+        int | None, typer.Option("--call", metavar="N", help="Only the changes of its Nth call.")
     ] = None,
     turn: Annotated[
-        int | None, typer.Option("--turn", metavar="N", help="Only what its Nth turn changed.")
+        int | None, typer.Option("--turn", metavar="N", help="Only the changes of its Nth turn.")
     ] = None,
     only_list: Annotated[
-        bool, typer.Option("--list", help="Only say what would be restored.")
+        bool, typer.Option("--list", help="Only list what would be restored.")
     ] = False,
-    again: Annotated[bool, typer.Option("--redo", help="Take the last undo back.")] = False,
+    again: Annotated[
+        bool, typer.Option("--redo", help="Redo what the last undo took back.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Restore the files that a session changed.
@@ -68,9 +70,7 @@ def undo_session(
     lines = read_readable(path).lines
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log = change_log(path.stem)
-    held = lock_log(
-        path, hint="end that process, or wait for it; /undo restores files in its conversation"
-    )
+    held = lock_log(path, hint="end that process, or wait for it; in its conversation, use /undo")
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
         drop_unfinished(path)
@@ -95,7 +95,7 @@ def undo_session(
         warn(f"forge undo --redo will not bring back {_name(file)}: {visible(file.unkept or '')}")
     ran = 0 if again else count_untried_commands(lines, calls)
     if ran:
-        warn(f"not undone: what else {counted(ran, 'command')} did, such as over the network")
+        warn(f"not undone: other effects of {counted(ran, 'command')}, such as over the network")
     if left and not only_list:
         as_before = "it is" if left == 1 else "they are"
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as {as_before}\n")

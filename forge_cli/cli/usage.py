@@ -26,7 +26,7 @@ class CommandLineError(UsageError):
         usage = " ".join(context.get_usage().split())
         hint = ""
         if context.parent is None and self.kind == "NoSuchOption":
-            hint = "\n  options come after a command, as in: forge chat -c"
+            hint = "\n  options come after a command, for example: forge chat -c"
         return (
             f"{usage}\nTry '{context.command_path} --help' for help.\nforge: {self.message}{hint}"
         )

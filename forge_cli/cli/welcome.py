@@ -11,11 +11,11 @@ from forge_cli.inspection.defaults import MODELS, NO_MODEL, chosen_model, missin
 def welcome() -> str:
     """Return the text that ``forge`` prints without arguments."""
     flag, model = _model()
-    return f"""forge {__version__}: language-model workers, behind a gate that asks you first.
+    return f"""forge {__version__}: language-model workers that ask before they act.
 
   forge run coder "What is in this folder?"{flag}
-  forge worker list    the workers there are; coder is one of them
-  forge worker new     make a worker of your own
+  forge worker list    list the workers, such as coder
+  forge worker new     create a worker of your own
 
 {visible(model, keep=chr(10))}
 
@@ -28,12 +28,12 @@ def _model() -> tuple[str, str]:
     try:
         source, name = chosen_model()
     except ForgeError as error:
-        return "", f"No model can be chosen: {error}"
+        return "", f"No model can be selected: {error}"
     if name:
         missing = missing_of(name.partition(":")[0])
         return "", f"Model: {name}, from {source}" + (f"\n  but {missing}" if missing else "")
     for provider, example in MODELS.items():
         if missing_of(provider) is None:
-            once = f"To name a model once for all commands:\n  export FORGE_MODEL={example}"
+            once = f"To set a default model:\n  export FORGE_MODEL={example}"
             return f" -m {example}", f"The provider {provider} is ready. {once}"
     return f" -m {MODELS['anthropic']}", NO_MODEL

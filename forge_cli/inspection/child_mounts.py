@@ -132,7 +132,7 @@ def _policy() -> list[Path]:
 @cache
 def _warn_once() -> None:
     sys.stderr.write(
-        "warning: third-party code is loaded in a process of its own, but nothing on this machine can confine it: "
+        "warning: third-party code is loaded in a separate process, which this machine cannot confine: "
         "install bubblewrap (bwrap)\n"
     )
 

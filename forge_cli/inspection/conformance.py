@@ -109,7 +109,7 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     if outcome is None:
         return [
             ConformanceCheck.of(
-                tool.name, "result", f"it did not end within {PATIENCE} seconds; give it a timeout"
+                tool.name, "result", f"still running after {PATIENCE} seconds; set a timeout"
             )
         ]
     if outcome.status == "blocked":
@@ -130,10 +130,10 @@ def _result_problems(value: Any) -> Iterator[str]:
     try:
         size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError) as error:
-        yield f"it cannot be written as JSON: {error}"
+        yield f"not serializable as JSON: {error}"
         return
     if size > 2 * VALUE_LIMIT:
-        yield f"it is {size} characters of JSON; return less, or a part of it"
+        yield f"{size} characters of JSON; return less"
 
 
 def _description(tool: Tool) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _description(tool: Tool) -> Iterator[str]:
     A function without a docstring is described as ``Custom tool: NAME``.
     """
     if tool.description.strip() in ("", f"Custom tool: {tool.name}"):
-        yield "there is none; say in a sentence what the tool is for"
+        yield "missing; describe the tool in a sentence"
 
 
 def _parameters(tool: Tool) -> Iterator[str]:
@@ -152,22 +152,22 @@ def _parameters(tool: Tool) -> Iterator[str]:
         if not (field.description or "").strip()
     ]
     if silent:
-        yield f"{', '.join(silent)}: no description; say what it means"
+        yield f"{', '.join(silent)}: no description"
 
 
 def _timeout(tool: Tool) -> Iterator[str]:
     if tool.timeout is not None and tool.timeout > LONGEST:
-        yield f"{shown(tool.timeout)} is not a sensible time; use at most {LONGEST} seconds"
+        yield f"{shown(tool.timeout)} is not a valid timeout; use at most {LONGEST} seconds"
 
 
 def _input(tool: Tool) -> Iterator[str]:
     """Yield the invalid inputs that the schema accepts: unknown, missing and mistyped fields."""
     schema = tool.schema.json_schema
     if schema.get("additionalProperties") is False and not _refuses(tool, {_UNKNOWN: 1}, _UNKNOWN):
-        yield "a field that is not declared is taken; refuse it"
+        yield "an undeclared field is accepted"
     for name in schema.get("required", []):
         if not _refuses(tool, {}, name):
-            yield f"'{name}' is required, and a call without it is taken"
+            yield f"'{name}' is required, but a call without it is accepted"
     for name, declared in schema["properties"].items():
         admitted = frozenset[str]().union(*map(kinds, alternatives(declared, schema)))
         wrong = next((value for value in _WRONG if json_type(value) not in admitted), None)

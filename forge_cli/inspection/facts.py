@@ -142,8 +142,8 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
     named = offer.policy.named
     stricter = named if named and named.approval is Approval.ASK else None
     word = offer.policy.approval_word(offer.tool)
-    decides = "the zones of its paths decide" if word == BY_ZONE else "its args decide"
-    reason = decides + (", and it asks at least" if stricter else "")
+    decides = "depends on the zones of its paths" if word == BY_ZONE else "depends on the arguments"
+    reason = decides + (", and always asks" if stricter else "")
     rule, where = (stricter.rule, stricter.where) if stricter else (None, None)
     return {
         **known,
@@ -222,11 +222,11 @@ async def tree_of(
         if verdict and verdict.approval is Approval.BLOCKED:
             return {**known, "refused": f"blocked: {verdict.reason}"}
         if file in path:
-            return {**known, "refused": "it is at work already: a cycle"}
+            return {**known, "refused": "already running: a cycle"}
         if len(path) > MAX_DEPTH:
             return {
                 **known,
-                "refused": f"it would be {len(path)} workers deep, and {MAX_DEPTH} is the most",
+                "refused": f"{len(path)} levels of workers; the maximum is {MAX_DEPTH}",
             }
         try:
             async with open_worker(child, parent=parent) as assembly:

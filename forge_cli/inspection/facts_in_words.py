@@ -52,4 +52,4 @@ def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
         )
         yield f"/{zone['name']}: {says} ({zone['path']})"
     if not zones:
-        yield "no zones: it can use no files"
+        yield "no zones: no access to files"

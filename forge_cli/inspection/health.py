@@ -76,7 +76,7 @@ def _home(home: Path) -> DoctorCheck:
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
         return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
     return DoctorCheck(
-        "home", True, str(home) if home.exists() else f"{home} (made when it is needed)"
+        "home", True, str(home) if home.exists() else f"{home} (created when needed)"
     )
 
 
@@ -96,8 +96,8 @@ def _write_problem(folder: Path) -> str | None:
         with TemporaryFile(dir=folder) as file:
             file.write(bytes(1))
     except OSError as error:
-        return f"takes no files: {error.strerror}"
-    return None if os.access(folder, os.R_OK) else "cannot be read by you"
+        return f"is not writable: {error.strerror}"
+    return None if os.access(folder, os.R_OK) else "is not readable"
 
 
 def _policy() -> DoctorCheck | None:
@@ -119,7 +119,7 @@ def _config() -> DoctorCheck:
         )
     file = forge_home() / "config.yaml"
     return DoctorCheck(
-        "config", True, str(file) if file.exists() else f"{file} (none, and none is needed)"
+        "config", True, str(file) if file.exists() else f"{file} (optional; not created yet)"
     )
 
 
@@ -173,8 +173,12 @@ def _sockets() -> list[DoctorCheck]:
     found = [str(path) for path in dict.fromkeys(paths) if path.is_absolute() and path.is_socket()]
     if not found or best_mechanism() is None:
         return []
-    told = f"commands may not use {', '.join(found)}: a yes at a trial opens one for one command"
-    return [DoctorCheck("sockets", True, f"{told}, sandbox.read in a worker for all of them")]
+    told = f"commands may not use {', '.join(found)}: approve one at a trial for one command"
+    return [
+        DoctorCheck(
+            "sockets", True, f"{told}, or list them in sandbox.read of a worker for all commands"
+        )
+    ]
 
 
 def _servers() -> list[DoctorCheck]:
@@ -203,7 +207,7 @@ def _locks(folder: Path) -> list[DoctorCheck]:
     checks: list[DoctorCheck] = []
     for path in dict.fromkeys([*beside, *named]):
         name = f"lock.{lock_file(path).stem}"
-        remedy = f"review that, then forge lock {path} --update"
+        remedy = f"review the changes, then run: forge lock {path} --update"
         try:
             found = stale_parts(load_worker(path), folder, forge_home())
         except ForgeError as error:
@@ -211,7 +215,7 @@ def _locks(folder: Path) -> list[DoctorCheck]:
                 DoctorCheck(name, False, str(error).replace("\n", " "), remedy, essential=False)
             )
         else:
-            told = "; ".join(map(str, found)) or f"{lock_file(path)} fits the files that are there"
+            told = "; ".join(map(str, found)) or f"{lock_file(path)} matches the files"
             checks.append(DoctorCheck(name, not found, told, remedy, essential=False))
     return checks
 
@@ -240,7 +244,8 @@ async def _plugins() -> list[DoctorCheck]:
                 await inspector(load_toolset, plugin.name, plugin.distribution)
         except ForgeError as error:
             remedy = (
-                error.hint or f"ask its author, or forge plugins uninstall {plugin.distribution}"
+                error.hint
+                or f"ask its author, or run: forge plugins uninstall {plugin.distribution}"
             )
             checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, remedy))
         else:
@@ -261,7 +266,7 @@ def _executables(tools: ExecutableManager) -> list[DoctorCheck]:
     try:
         programs, problems = tools.scan()
     except ForgeError as error:
-        return [DoctorCheck("executables", False, str(error), "make it a folder that you can read")]
+        return [DoctorCheck("executables", False, str(error), "make it a readable folder")]
     checks = [DoctorCheck("executables", True, f"{len(programs)} in {tools.root}")]
     for name, problem in problems.items():
         remedy = f"correct it, or remove {tools.root / name}"

@@ -65,9 +65,7 @@ class LoadingChild:
                 limits=LIMITS,
             )
         except ToolError as error:
-            raise ThirdPartyError(
-                f"third-party code cannot be loaded to look at it: {error}"
-            ) from error
+            raise ThirdPartyError(f"third-party code cannot be inspected: {error}") from error
         by = wrap.mechanism if isinstance(wrap, Confined) else None
         self._confined_by = (by.name, by.weakness, by.own_network, by.shows_names) if by else None
         self._stdin = cast(Input, self._child.stdin)
@@ -111,7 +109,7 @@ class LoadingChild:
         name = f"{function.__module__}:{function.__qualname__}"
         request = {"function": name, "args": list(args), "confined_by": self._confined_by}
         seconds = import_timeout()
-        reply: JsonObject = {"failed": f"it did not answer within {counted(seconds, 'second')}"}
+        reply: JsonObject = {"failed": f"no answer within {counted(seconds, 'second')}"}
         with anyio.move_on_after(seconds) as limit:
             reply = await self._exchange(json.dumps(request).encode() + b"\n", limit, seconds)
         self._forward_errors()
@@ -156,7 +154,7 @@ class LoadingChild:
         if done.exceeded:
             return {"failed": done.exceeded.partition(" (")[0]}
         how = f"signal {done.signal}" if done.signal else f"exit code {done.exit_code}"
-        return {"failed": f"it ended the process that loads it ({how})"}
+        return {"failed": f"the loading process ended ({how})"}
 
     def _value(self, reply: JsonObject, function: Callable[..., Awaitable[T]]) -> T:
         try:
@@ -167,7 +165,7 @@ class LoadingChild:
                 return value
             error = _error_of(reply) if "error" in reply else self._blame(str(reply["failed"]))
         except (KeyError, TypeError, ValueError, RecursionError):
-            error = self._blame("its answer makes no sense")
+            error = self._blame("invalid reply")
         if trace := reply.get("traceback"):
             error.add_note(visible(str(trace), keep="\n"))
         raise error
@@ -190,7 +188,7 @@ def _read_message(line: str) -> JsonObject:
         message = json.loads(line)
     except (ValueError, RecursionError):
         message = None
-    return message if isinstance(message, dict) else {"failed": "its answer makes no sense"}
+    return message if isinstance(message, dict) else {"failed": "invalid reply"}
 
 
 def _error_of(reply: JsonObject) -> ForgeError:

@@ -45,12 +45,8 @@ def check_model(found: Worker, workspace: Path) -> str | None:
     if not names or name in names or _DATE.sub("", name) in names:
         return None
     near = nearest(name, names)
-    remedy = (
-        f"did you mean '{provider}:{near}'?"
-        if near
-        else "forge models list shows those that it has"
-    )
-    return f"{where}: {provider} is not known to have a model '{name}'; {remedy}"
+    remedy = f"did you mean '{provider}:{near}'?" if near else "forge models list shows its models"
+    return f"{where}: {provider} has no known model '{name}'; {remedy}"
 
 
 def check_script(worker: Worker, folder: Path) -> None:
@@ -87,7 +83,7 @@ def check_name(name: str, settings: Settings, host: PluginHost, where: Mark | No
         raise not_a_model(model, settings, where)
     providers = [plugin.name.removeprefix(MODEL) for plugin in host.model_plugins()]
     if provider not in providers:
-        hint = did_you_mean(provider, providers, f"installed are {', '.join(providers)}")
+        hint = did_you_mean(provider, providers, f"installed: {', '.join(providers)}")
         raise WorkerError(where, f"there is no model provider '{provider}'", hint=hint)
 
 

@@ -106,7 +106,7 @@ class PastGate:
     async def judge(self, calls: Sequence[PastCall], user_text: str | None = None) -> list[Outlook]:
         """Judge calls as if they were made here now."""
         if self.file is None:
-            raise ForgeError(f"the worker '{self.worker}' is gone, or cannot be read")
+            raise ForgeError(f"the worker '{self.worker}' was deleted, or cannot be read")
         return await judge_past(self.file, self.workspace, calls, user_text) if calls else []
 
 

@@ -58,9 +58,9 @@ async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
 def _unsound(plugin: Plugin) -> Iterator[str]:
     kind, name = kind_and_name(plugin.name)
     if " " in plugin.name or not NAME.fullmatch(name) or len(name) > 64:
-        yield f"'{name}' is not a name for a {kind}: use up to 64 letters, digits, '_' and '-'"
+        yield f"'{name}' is not a valid name of a {kind}: use up to 64 letters, digits, '_' and '-'"
     if not VALUE.fullmatch(plugin.value):
-        yield f"'{plugin.value}' names nothing: write 'module' or 'module:attribute'"
+        yield f"'{plugin.value}' is not a reference: write 'module' or 'module:attribute'"
 
 
 async def look_at(plugin: Plugin) -> list[ConformanceCheck]:
@@ -133,7 +133,7 @@ def _settings(host: PluginHost, plugin: Plugin) -> list[str]:
         for each in settings
         if each["name"] not in COMMON and not each["description"].strip()
     ]
-    return [f"{', '.join(silent)}: no description; say what it means"] if silent else []
+    return [f"{', '.join(silent)}: no description"] if silent else []
 
 
 def _model(host: PluginHost, plugin: Plugin) -> list[str]:
@@ -141,9 +141,12 @@ def _model(host: PluginHost, plugin: Plugin) -> list[str]:
     lacking: object = factory.missing()
     sound = {
         "make is not callable": callable(factory.make),
-        "missing() gives neither None nor a sentence": lacking is None or isinstance(lacking, str),
-        "keys are not names of variables": all(isinstance(key, str) for key in factory.keys),
-        "catalog() gives models without a name": all(
+        "missing() returns neither None nor a sentence": lacking is None
+        or isinstance(lacking, str),
+        "keys are not names of environment variables": all(
+            isinstance(key, str) for key in factory.keys
+        ),
+        "catalog() returns models without a name": all(
             isinstance(each.name, str) for each in factory.catalog()
         ),
     }
@@ -162,17 +165,17 @@ def _command(host: PluginHost, plugin: Plugin) -> list[str]:
     problems = (
         []
         if plugin.summary
-        else ["the distribution has no description, so forge --help says nothing of it"]
+        else ["the distribution has no description, so forge --help cannot describe it"]
     )
     path = kind_and_name(plugin.name)[1]
     told = as_command(host.command_of(plugin), path, typer.Typer(add_completion=False)).help
-    return [*problems, *([] if told else ["it has no help: write a docstring"])]
+    return [*problems, *([] if told else ["no help; write a docstring"])]
 
 
 def _renderer(host: PluginHost, plugin: Plugin) -> list[str]:
     drawn = host.renderers_of(plugin)
     odd = [kind for kind in drawn if not is_valid_kind(kind) or is_well_known_kind(kind)]
-    problems = [f"{kind!r} is not a kind of a custom result" for kind in odd]
+    problems = [f"{kind!r} is not a kind of custom results" for kind in odd]
     return problems + [
         f"the renderer of {kind!r} is not callable"
         for kind, draw in drawn.items()
@@ -193,7 +196,7 @@ _DETAILS: dict[str, tuple[str, Problems]] = {
 async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceCheck]:
     """Return the conformance checks of the plugin's tools, unless its toolset needs settings."""
     if needed := needed_settings(host, plugin):
-        detail = f"not looked at: a worker has to give {', '.join(needed)}"
+        detail = f"not checked: a worker has to set {', '.join(needed)}"
         return [ConformanceCheck(plugin.name, "tools", True, detail)]
     try:
         async with only_plugin(host, plugin, mode=ApprovalMode.APPROVE_ALL) as assembly:
@@ -204,7 +207,7 @@ async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceChec
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here
         return [_check(plugin.name, "tools", error_text(error))]
     none = (
-        [ConformanceCheck(plugin.name, "tools", True, "it offers none without settings")]
+        [ConformanceCheck(plugin.name, "tools", True, "no tools without settings")]
         if not tools
         else []
     )

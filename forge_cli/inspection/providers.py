@@ -83,9 +83,7 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
         [problem, *_] = str(error).splitlines()
         return _broken(plugin, problem, factory.needs, error.hint)
     except Exception as error:  # third-party code
-        problem = (
-            f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
-        )
+        problem = f"the plugin '{plugin.name}' of {plugin} cannot report what it needs: {error_text(error)}"
         return _broken(plugin, problem, factory.needs)
     stated = {
         "ready": missing is None,
@@ -111,7 +109,7 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
     except TimeoutError:
         return {
             "models": found,
-            "unheard": f"it did not say within {PATIENCE:g} s which models it has",
+            "unheard": f"it did not list its models within {PATIENCE:g} s",
         }
 
 

@@ -129,7 +129,7 @@ async def _check_toolset(name: str) -> list[ConformanceCheck]:
         if needed_settings(host, plugin):
             hint = f"give {'the path of its tools.py, or ' if name == CustomToolset.name else ''}--worker WORKER"
             raise UsageError(
-                f"the toolset '{name}' has no tools without settings, which a worker gives",
+                f"the toolset '{name}' has no tools without settings from a worker",
                 hint=hint,
             )
         with TemporaryDirectory(prefix="forge-look-") as folder:
@@ -170,7 +170,7 @@ async def _check_tools_file(path: Path) -> list[ConformanceCheck]:
     if not names:
         return [
             ConformanceCheck.of(
-                path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset"
+                path.name, LOADS, "no tools: no typed function, no Tool, no Toolset"
             )
         ]
     section = {"module": str(path), "tools": names}
@@ -234,11 +234,7 @@ async def check_program(
     """Examine an executable, build it, and run its examples through the gate."""
     offer = assembly.toolbox.offers.get(program.name)
     if offer is None:
-        return [
-            ConformanceCheck.of(
-                program.name, LOADS, "it was changed while it was tested; try again"
-            )
-        ]
+        return [ConformanceCheck.of(program.name, LOADS, "it changed during the test; try again")]
     checks = examine(dataclasses.replace(offer.tool, timeout=program.manifest.timeout))
     try:
         checks.append(ConformanceCheck(program.name, "build", True, await tools.build(program)))
@@ -271,7 +267,7 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
 
 def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
     if done.timed_out:
-        yield f"it was stopped after {done.duration_ms / 1000:.1f} seconds"
+        yield f"stopped after {done.duration_ms / 1000:.1f} seconds"
     elif done.exit_code != expected.exit:
         ended = (
             f"exit code {done.exit_code}"

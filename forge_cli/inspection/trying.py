@@ -44,7 +44,7 @@ async def try_line(
             judged.tool.on_outcome(judged.args, "denied")
         if preview is None or preview.tried is None:
             why = next((text for text in said if text.startswith((UNTRIED, LINE_UNTRIED))), _ONLY)
-            return {**answer, "details": [*answer.get("details", ()), f"nothing was tried: {why}"]}
+            return {**answer, "details": [*answer.get("details", ()), f"not tried: {why}"]}
         return {**answer, "trial": _facts(preview)}
 
 

@@ -105,7 +105,7 @@ def hooks_beside(workspace: Path) -> list[Grant]:
 def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Iterator[str]:
     """Yield one aligned line for each grant."""
     if not grants:
-        yield "it gets nothing beyond the defaults"
+        yield "nothing beyond the defaults"
         return
     yield f"{title}:"
     width = max(len(grant.kind) for grant in grants)
@@ -170,7 +170,7 @@ def _programs(servers: Iterable[NamedServer], workspace: Path) -> Iterator[Grant
             yield Grant("program", f"the MCP server {each.name}, as you define it{at}")
         elif server.url:
             yield Grant(
-                "address", f"{server.url} gets what the MCP server {each.name} is asked{at}"
+                "address", f"{server.url} receives the requests to the MCP server {each.name}{at}"
             )
         else:
             how = "confined as commands are" if server.confined else "unconfined"
@@ -183,7 +183,7 @@ def _executables(worker: Worker, workspace: Path) -> Iterator[Grant]:
         at = _at(worker.config.where("toolsets", "executables"), workspace)
         yield Grant(
             "program",
-            f"what lies in {forge_home() / 'tools'} can be called, confined as commands are{at}",
+            f"the tools in {forge_home() / 'tools'} can be called, confined as commands are{at}",
         )
 
 
@@ -201,7 +201,8 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
     wanted = sandbox.wanted()
     if wanted.level is IsolationLevel.OFF:
         yield Grant(
-            "unconfined", "commands are not confined: they reach whatever you can (isolation: off)"
+            "unconfined",
+            "commands are not confined: they can access everything that you can (isolation: off)",
         )
     elif wanted.network and starts and sandbox.network != []:
         said: Any = sandbox.network
@@ -251,7 +252,7 @@ def _calls(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Gran
             if verdict is Approval.PRE_APPROVED:
                 yield Grant("call", f"{tool} of {name}")
         if approval.default is Approval.PRE_APPROVED:
-            yield Grant("call", f"every tool of {name} that says nothing itself")
+            yield Grant("call", f"every tool of {name} without a verdict of its own")
 
 
 def _zone(zone: Zone, *inside: Path) -> Iterator[Grant]:

@@ -150,7 +150,7 @@ def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path
         (
             ["--against", "record.jsonl", "--json-input", "{}"],
             2,
-            "--against brings the input of every call itself",
+            "--against takes the input of each call from the session",
         ),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
     assert done.stderr == f"{usage}forge: No such option: --nonsense\n"
     early = forge("-c")
     assert early.stderr.endswith(
-        "forge: No such option: -c\n  options come after a command, as in: forge chat -c\n"
+        "forge: No such option: -c\n  options come after a command, for example: forge chat -c\n"
     )
 
 
@@ -169,8 +169,8 @@ def test_an_error_of_the_system_names_the_file(probe) -> None:
     ("number", "remedy"),
     [
         ("EROFS", "make its file system writable"),
-        ("EDQUOT", "make room within your quota"),
-        ("EACCES", "make it yours to read and write"),
+        ("EDQUOT", "free some space within your quota"),
+        ("EACCES", "make it readable and writable for you"),
     ],
 )
 def test_what_the_home_does_not_take_is_told_with_the_remedy(
@@ -313,5 +313,5 @@ def test_a_working_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (
         1,
-        "forge: the working directory is gone\n  cd to one that is there\n",
+        "forge: the working directory was deleted\n  cd to another folder\n",
     )

@@ -94,7 +94,7 @@ def test_a_verdict_for_programs_and_for_people(cli, tester, words: list[str], ve
 def test_what_a_session_could_allow(cli, tester) -> None:
     call = "approve", "worker.yaml", "write_file", "path=/output/a", "content=x"
     rule = "sandbox.zones.output.approval.write: preApproved"
-    assert cli(*call).out.endswith(f"  could be allowed for a session by: {rule}\n")
+    assert cli(*call).out.endswith(f"  can be allowed for a session by: {rule}\n")
     assert json.loads(cli(*call, "--json").out)["grants"] == [
         {"text": "edits in zone output", "rules": [rule]}
     ]
@@ -250,10 +250,8 @@ def test_a_line_that_is_not_tried_has_its_reason(
     done = cli("approve", "worker.yaml", "shell", "command=sh -c 'echo x > made'", "--try")
     assert (done.code, done.out.startswith("ask: shell\n"), done.err) == (0, True, ""), done
     assert ("dropped: nothing was changed" in done.out) == (why is None)
-    assert (
-        why is None
-        or f"nothing was tried: only lines of the tool shell are, where {why}"
-        in " ".join(done.out.split())
+    assert why is None or f"not tried: only lines of the tool shell are, where {why}" in " ".join(
+        done.out.split()
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from forge_cli.testing import Project
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
-QUESTION = "Use what it brings, until a file changes? [y]es, [n]o >"
+QUESTION = "Use these files until one changes? [y]es, [n]o >"
 
 
 def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:

@@ -279,4 +279,4 @@ def test_without_a_file_one_is_made(cli, project: Project, monkeypatch: pytest.M
     assert (file.read_text(), file.stat().st_mode & 0o777) == ('model: "script:a.yaml"\n', 0o600)
     monkeypatch.setenv("FORGE_MODEL", "script:b.yaml")
     done = cli("config", "set", "model", "script:c.yaml")
-    assert "FORGE_MODEL is set, and counts before it: script:b.yaml" in done.err
+    assert "FORGE_MODEL is set and overrides it: script:b.yaml" in done.err

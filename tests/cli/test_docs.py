@@ -41,7 +41,7 @@ def test_a_page_that_is_not_there(cli) -> None:
 
 def test_without_its_documentation_forge_says_so(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docs, "PLACES", ())
-    assert cli("docs").err.startswith("forge: the documentation did not come with this forge")
+    assert cli("docs").err.startswith("forge: this installation has no documentation")
 
 
 @pytest.mark.parametrize("page", PAGES)

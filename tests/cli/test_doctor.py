@@ -111,8 +111,8 @@ def test_for_people(cli, project: Project) -> None:
     assert lines[0].startswith(
         f"ok      python: Python {sys.version_info.major}.{sys.version_info.minor}"
     )
-    assert f"ok      home: {project.home} (made when it is needed)" in lines
-    assert f"ok      config: {project.home / 'config.yaml'} (none, and none is needed)" in lines
+    assert f"ok      home: {project.home} (created when needed)" in lines
+    assert f"ok      config: {project.home / 'config.yaml'} (optional; not created yet)" in lines
     model = lines.index(
         "missing model.anthropic: ANTHROPIC_API_KEY is not set, and anthropic:MODEL needs it"
     )

@@ -86,7 +86,7 @@ def test_a_task_in_the_place_of_the_worker_says_what_to_type(cli) -> None:
     done = cli("run", "summarize this folder")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        'forge: "summarize this folder" is a task; the worker comes first\n  forge run coder "summarize this folder"\n'
+        'forge: "summarize this folder" is a task; name the worker first\n  forge run coder "summarize this folder"\n'
     )
     assert cli("run", "what is this? " * 20).code == 2
     assert cli("run", "what is $HOME?").err.endswith("  forge run coder 'what is $HOME?'\n")
@@ -184,7 +184,7 @@ def test_what_has_to_be_typed_to_resume_names_folder_and_model(cli, project) -> 
     assert (resumed.code, resumed.out) == (0, "done\n")
 
 
-QUESTION = "Use it, until one of its files changes? [y]es, [n]o > "
+QUESTION = "Use it until one of its files changes? [y]es, [n]o > "
 
 
 def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -> None:

@@ -83,7 +83,7 @@ def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
         "forge tools call --help shows the options of forge itself.\n"
     )
     assert (
-        "It takes no fields."
+        "It has no parameters."
         in cli("tools", "call", "boom", "--help", "--worker", "worker.yaml").out
     )
     assert cli("tools", "call", "read_file", "--help").out.startswith(

@@ -55,9 +55,9 @@ def test_a_key_comes_from_standard_input_and_is_not_printed(project: Project) ->
     [
         ("", "no key was given"),
         (" \n", "no key was given"),
-        ("two words", "this contains characters that are invalid in a key"),
-        ("schlüssel-0123", "this contains characters that are invalid in a key"),
-        ("x" * 20_000, "this contains characters that are invalid in a key"),
+        ("two words", "not a valid key: it contains spaces or control characters"),
+        ("schlüssel-0123", "not a valid key: it contains spaces or control characters"),
+        ("x" * 20_000, "not a valid key: it contains spaces or control characters"),
     ],
 )
 def test_what_cannot_be_a_key_is_refused_and_not_shown(

@@ -524,7 +524,7 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
         in done.err
     )
     headless = cli("lock", "worker.yaml", "--update")
-    assert (headless.code, "forge cannot ask here" in headless.err) == (2, True)
+    assert (headless.code, "cannot ask: this is not a terminal" in headless.err) == (2, True)
     assert cli("lock", "worker.yaml", "helper.py").code == 2
     assert cli("lock", "worker.yaml", "--update", "nothing").code == 2
 
@@ -716,9 +716,7 @@ def test_doctor_names_locks_that_are_stale(clerk: Project, cli: Cli) -> None:
             if each["id"].startswith("lock.")
         ]
 
-    assert locks() == [
-        ("lock.worker", True, f"{clerk.folder}/worker.lock fits the files that are there")
-    ]
+    assert locks() == [("lock.worker", True, f"{clerk.folder}/worker.lock matches the files")]
     edit(clerk, "helper.py", "Hello", "Bye")
     assert locks() == [("lock.worker", False, "the module 'helper.py' (./tools.py) changed")]
 

@@ -184,7 +184,7 @@ def test_a_replay_can_be_recorded_and_replayed(cli: Cli, adder: Project, record:
     done = cli(
         "run", "worker.yaml", "-p", "-y", "--replay", "second.jsonl", "--record", "second.jsonl"
     )
-    assert (done.code, "that is the record to be replayed" in done.err) == (2, True)
+    assert (done.code, "that file is the record to replay" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("flags", [["-m", "script:x.yaml"], ["-c"], ["-r", "2026"]])
@@ -263,7 +263,7 @@ def test_live_and_recorded_tools(cli: Cli, adder: Project, record: Path) -> None
     done = cli("replay", "record.jsonl", "-y")
     assert (done.code, done.err) == (
         2,
-        "forge: without --tools live nothing is asked, so there is nothing to approve\n",
+        "forge: only --tools live asks questions\n",
     )
 
 
@@ -332,9 +332,9 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(
     ("content", "told"),
     [
         (None, "there is no such record"),
-        ("", "this is not a record of a session"),
-        ("hello\nworld\n", "this is not a record of a session\n  forge run --record makes one"),
-        ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
+        ("", "not a session log"),
+        ("hello\nworld\n", "not a session log\n  forge run --record makes one"),
+        ('{"seq": 1, "type": "status"}\n', "not a session log"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "has log version 2"),
         (f"{START}\n", "no turn of a model"),
         (
@@ -458,9 +458,7 @@ def test_a_session_that_drifts_on_its_own_edits_says_what_to_do(cli: Cli, adder:
     assert cli("run", "coder.yaml", "Edit.", "-p", "--record", "edit.jsonl").code == 0
     done = cli("replay", "edit.jsonl")
     assert done.code == 9
-    remedy = (
-        "its own changes are not made again: --tools recorded takes every result from the record"
-    )
+    remedy = "the changes of the session are not repeated; --tools recorded takes every result from the record"
     assert done.err.splitlines()[-1] == f"  {remedy}"
     assert cli("replay", "edit.jsonl", "--tools", "recorded").code == 0
     assert "--tools recorded" not in cli("replay", "edit.jsonl", "--tools", "live", "-y").err

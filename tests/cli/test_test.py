@@ -99,7 +99,7 @@ def test_drift_is_told_and_counted(cli: Cli, copier: Project) -> None:
         "  recorded: 1: hello",
         "  now:      1: good bye",
         "ok    other/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)",
-        "1 ok, 1 drifted; if you meant the change, record again with forge run --record",
+        "1 ok, 1 drifted; if the change is intended, record again with forge run --record",
     ]
 
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_told_and_counted(cli: Cli, copier: Project) -> N
     copier.write("strange/tests/copy.jsonl", copier.read("copier/tests/copy.jsonl"))
     done = cli("test")
     assert (done.code, done.err) == (3, "")
-    assert "error copier/tests/broken.jsonl:1:1: this is not a record of a session\n" in done.out
+    assert "error copier/tests/broken.jsonl:1:1: not a session log\n" in done.out
     assert "error strange/tests/copy.jsonl:1:1: there is no worker 'copier' in " in done.out
     assert done.out.endswith("1 ok, 2 could not be replayed\n")
 

@@ -227,7 +227,7 @@ def test_two_things_at_once_are_refused_and_neither_is_done(cli: Cli, project: P
 
 def test_a_folder_that_brings_nothing(cli: Cli, project: Project) -> None:
     done = cli("trust")
-    assert (done.code, "there is nothing that needs trust" in done.err) == (2, True)
+    assert (done.code, "nothing here needs trust" in done.err) == (2, True)
 
 
 def test_a_file_that_is_not_what_it_should_be(cli: Cli, project: Project) -> None:

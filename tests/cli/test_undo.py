@@ -383,7 +383,7 @@ def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:
         "x",
     )
     assert done.err.endswith(
-        "\n  end that process, or wait for it; /undo restores files in its conversation\n"
+        "\n  end that process, or wait for it; in its conversation, use /undo\n"
     )
 
 

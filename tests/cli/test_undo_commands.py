@@ -29,7 +29,7 @@ BUILD = (
     "ln -s app.py link; mv moved elsewhere; rm -rf swap; echo file > swap; rm empty -r; rm target; "
     "mkdir -p __pycache__; echo x > __pycache__/x"
 )
-LEFT = "forge: not undone: what else 1 command did, such as over the network\n"
+LEFT = "forge: not undone: other effects of 1 command, such as over the network\n"
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_what_is_not_declared_is_refused() -> None:
     assert failed(make(cls=Taker))["input"].split("; ") == [
         "a field that is not declared is taken",
         "refuse it",
-        "'text' is required, and a call without it is taken",
+        "'text' is required, but a call without it is accepted",
         "'text' takes an object, and is declared as a string",
         "'times' takes an object, and is declared as an integer",
         "'either' takes an object, and is declared as a string or a list",

@@ -50,5 +50,5 @@ def test_the_tree_has_every_worker_that_may_be_called_and_ends_at_a_cycle(projec
     assert (helper["name"], helper["model"]) == ("helper", "script:nowhere.yaml")
     assert helper["tools"] == {"boss": "preApproved"}
     (again,) = helper["workers"]
-    assert (again["name"], again["refused"]) == ("boss", "it is at work already: a cycle")
+    assert (again["name"], again["refused"]) == ("boss", "already running: a cycle")
     assert Path(again["file"]).name == "boss.yaml"

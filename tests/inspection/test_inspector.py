@@ -105,7 +105,7 @@ def test_a_verdict_that_leaves_is_an_error(cli, worker: Project) -> None:
     done = cli("approve", "worker.yaml", "leave", "text=x")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("forge: ")
-    assert "tools.py: it ended the process that loads it (exit code 0)" in done.err
+    assert "tools.py: the loading process ended (exit code 0)" in done.err
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def leaving(install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-leaving")
 
 
-SENTENCE = "' of forge-tools-leaving 1.2: it ended the process that loads it (exit code 0)"
+SENTENCE = "' of forge-tools-leaving 1.2: the loading process ended (exit code 0)"
 
 
 @pytest.mark.long

@@ -30,7 +30,7 @@ def grants(cli, project, text: str) -> list[str]:
     ],
 )
 def test_a_worker_that_grants_nothing_says_so(cli, project, text: str) -> None:
-    assert grants(cli, project, text) == ["it gets nothing beyond the defaults"]
+    assert grants(cli, project, text) == ["nothing beyond the defaults"]
 
 
 def test_everything_at_once_is_aligned(cli, project, tmp_path) -> None:
@@ -61,7 +61,7 @@ toolsets:
         "  code        ./tools.py runs in forge's own process, unconfined",
         "  address     http://127.0.0.1:9/mcp gets what the MCP server far is asked (w/worker.yaml:17)",
         "  program     no-such-server runs unconfined, the MCP server near (w/worker.yaml:17)",
-        "  unconfined  commands are not confined: they reach whatever you can (isolation: off)",
+        "  unconfined  commands are not confined: they can access everything that you can (isolation: off)",
         "  read        commands can read ~/.config/tool",
         "  limits      processes 600 instead of 512",
         "  limits      memory 8g instead of 4g",
@@ -233,7 +233,7 @@ def test_hooks_are_told_with_their_place(cli, project) -> None:
         "hooks:\n  - {on: before_tool, run: [./look.sh, -x]}\n  - {on: session_end, run: [/bin/true]}\n",
     )
     assert grants(cli, project, "name: w") == [
-        "it gets nothing beyond the defaults",
+        "nothing beyond the defaults",
         "hooks run beside it:",
         f"  before_tool  {project.home}/look.sh -x ({project.home}/config.yaml:2)",
         f"  session_end  /bin/true ({project.home}/config.yaml:3)",

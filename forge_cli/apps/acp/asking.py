@@ -84,7 +84,7 @@ class EditorQuestions:
         options = [_option("once", "Allow once", "allow_once")]
         if request.kept:
             options = [
-                _option("once", f"Allow, and keep that in {visible(request.kept)}", "allow_once")
+                _option("once", f"Allow, and remember it in {visible(request.kept)}", "allow_once")
             ]
         options += [
             _option(
@@ -95,10 +95,10 @@ class EditorQuestions:
             for number, offer in enumerate(all_offers(redacted))
         ]
         options.append(
-            _option("no", "Reject, and keep that" if request.kept else "Reject", "reject_once")
+            _option("no", "Reject, and remember it" if request.kept else "Reject", "reject_once")
         )
         if self._client.can_fill_forms:
-            options.append(_option("tell", "Reject, and say why", "reject_once"))
+            options.append(_option("tell", "Reject, with a reason", "reject_once"))
         asked = schema.RequestPermissionRequest(
             session_id=self.session, tool_call=call, options=options
         )

@@ -124,15 +124,15 @@ def read_message(line: bytes) -> JsonObject:
     except (ValueError, RecursionError):
         raise RequestError.parse_error({"details": "this line is not JSON"}) from None
     if not isinstance(message, dict):
-        raise _invalid("a message is a JSON object")
+        raise _invalid("a message must be a JSON object")
     if not isinstance(message.get("id"), str | int | None) or isinstance(message.get("id"), bool):
-        raise _invalid("the id of a message is a text or a whole number")
+        raise _invalid("the id of a message must be a string or an integer")
     if "method" in message and not isinstance(message["method"], str):
-        raise _invalid("a method is a text")
+        raise _invalid("a method must be a string")
     if "method" not in message and not ("id" in message and {"result", "error"} & message.keys()):
-        raise _invalid("this is neither a request nor an answer")
+        raise _invalid("neither a request nor a response")
     if "method" not in message and not isinstance(message.get("error") or {}, dict):
-        raise _invalid("an error is a JSON object")
+        raise _invalid("an error must be a JSON object")
     return message
 
 

@@ -49,9 +49,7 @@ def acp(
     ] = DEFAULT,
     print_config: Annotated[
         Editor | None,
-        typer.Option(
-            "--print-config", help="Print what to write into the settings of this editor, and end."
-        ),
+        typer.Option("--print-config", help="Print the settings for this editor."),
     ] = None,
 ) -> None:
     """Use a worker in editors that support the Agent Client Protocol.

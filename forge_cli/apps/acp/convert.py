@@ -366,15 +366,15 @@ def _steps(plan: Any) -> Iterator[schema.PlanEntry]:
 
 
 COMMANDS = {
-    "add-dir": ("let the worker use a folder", "DIR[:ro]"),
-    "clear": ("forget what was said so far", ""),
-    "compact": ("replace what was said by a summary", ""),
-    "mcp": ("list MCP servers, turn them off and on", "[off|on|reconnect NAME]"),
+    "add-dir": ("give the worker access to a folder", "DIR[:ro]"),
+    "clear": ("clear the conversation", ""),
+    "compact": ("replace the conversation by a summary", ""),
+    "mcp": ("list, disable and enable MCP servers", "[off|on|reconnect NAME]"),
     "name": ("give the session a title", "TITLE"),
-    "reload": ("read the worker's file again", ""),
-    "revoke": ("take back what was allowed for the session", "N|all"),
+    "reload": ("reload the worker's file", ""),
+    "revoke": ("revoke the session's grants", "N|all"),
     "rewind": ("go back to a message, with files and conversation", "[N]"),
-    "undo": ("restore files that were changed", "[--list]"),
+    "undo": ("restore changed files", "[--list]"),
 }
 """The slash commands of a session; mode and model are options instead."""
 Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean

@@ -62,7 +62,7 @@ def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[At
                 if _differs(uri, text):
                     notes.append(EDITED_IN_EDITOR.format(name=name))
             case _:
-                raise UsageError("this worker cannot listen: a prompt has text, images and files")
+                raise UsageError("audio is not supported: a prompt has text, images and files")
     return "\n\n".join(filter(None, [_joined(said), *notes])), tuple(attached)
 
 
@@ -118,7 +118,7 @@ def _decoded(data: str) -> bytes:
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > LARGEST:
-        raise UsageError(f"a file in a prompt has {len(data)} bytes; the most is {LARGEST}")
+        raise UsageError(f"a file in a prompt has {len(data)} bytes; the maximum is {LARGEST}")
     return data
 
 
@@ -148,7 +148,7 @@ def with_servers(worker: Worker, given: Servers) -> Worker:
     section = worker.config.toolsets.get(McpToolset.name)
     if not isinstance(section, dict) or not takes_servers(worker):
         warn(
-            f"{counted(len(given), 'MCP server')} of the editor not used: the worker has no mcp: {{from_client: true}}"
+            f"{counted(len(given), 'MCP server')} of the editor not used: the worker does not set mcp: {{from_client: true}}"
         )
         return worker
     own = parse_config(McpConfig, section)
@@ -174,8 +174,8 @@ def with_servers(worker: Worker, given: Servers) -> Worker:
 
 def _problem(name: str, definition: JsonObject | None) -> str:
     if definition is None:
-        return "forge cannot reach it that way"
-    return "another has its name" if name else "its name has no letters"
+        return "unsupported transport"
+    return "duplicate name" if name else "its name contains no letters"
 
 
 def _definition(

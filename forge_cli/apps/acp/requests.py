@@ -87,9 +87,7 @@ class EditorRequests:
         except (RequestError, ValidationError) as error:
             if not is_notification:
                 raise
-            sys.stderr.write(
-                f"forge: {visible(method)} makes no sense: {visible(error_text(error))}\n"
-            )
+            sys.stderr.write(f"forge: {visible(method)} is invalid: {visible(error_text(error))}\n")
         except ForgeError as error:
             raise _refusal(error) from None
         except (
@@ -169,7 +167,7 @@ class EditorRequests:
         found = await to_thread.run_sync(lambda: list(_sessions_of(worker, cwd)))
         ids = [seen.session for seen in found]
         if cursor is not None and cursor not in ids:
-            raise RequestError.invalid_params({"details": "there is no such cursor"})
+            raise RequestError.invalid_params({"details": "unknown cursor"})
         first = ids.index(cursor) + 1 if cursor is not None else 0
         page = found[first : first + LISTED]
         return schema.ListSessionsResponse(
@@ -225,7 +223,7 @@ class EditorRequests:
             case "model", str():
                 await session.set_model(value)
             case _:
-                raise UsageError(f"there is no option '{visible(config_id)}' with such a value")
+                raise UsageError(f"no option '{visible(config_id)}' with this value")
         return schema.SetSessionConfigOptionResponse(config_options=options_of(session.facts))
 
     # --- finding and starting

@@ -98,7 +98,7 @@ class EditorSession:
                     task_status.started()
                     await runtime.converse(on_begin=self._begin, on_done=self._done)
             if not started:
-                raise UsageError("the server ends; nothing new is started")
+                raise UsageError("the server is shutting down")
         except (
             Exception
         ) as error:  # the outermost frame of a session: one that fails must not end the others
@@ -231,7 +231,7 @@ class EditorSession:
         """Run a prompt or a command; return None if the model was not involved."""
         if self._at_hand is not None and not self._cancelled:
             raise UsageError(
-                "this session works on a prompt already", hint="cancel it, or wait for its end"
+                "this session is already running a prompt", hint="cancel it, or wait until it ends"
             )
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")

@@ -19,7 +19,7 @@ FORM = {
         APPROVE: {
             "type": "boolean",
             "title": "Approve this call",
-            "description": "Yes lets it run, this once.",
+            "description": "Yes runs it once.",
             "default": False,
         }
     },

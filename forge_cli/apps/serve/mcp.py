@@ -23,7 +23,7 @@ def mcp(
         str | None,
         typer.Argument(
             metavar="WORKER",
-            help="A name, a worker file, or a folder with one; without it, the tools that need no worker.",
+            help="A name, a worker file, or a folder with one. Default: the tools that need no worker.",
         ),
     ] = None,
     http: Annotated[
@@ -31,7 +31,7 @@ def mcp(
         typer.Option(
             "--http",
             metavar="PORT",
-            help="Listen on this port of 127.0.0.1, for clients that know the token; 0 finds a free one.",
+            help="Serve HTTP on this port of 127.0.0.1, with a token; 0 finds a free port.",
         ),
     ] = None,
     directory: DirectoryOption = None,

@@ -158,7 +158,7 @@ class OfferedExtras:
         for opened in self._served.toolbox.toolsets:
             with suppress(ForgeError, ToolError):
                 listed = await opened.ask(
-                    "it cannot list its resources", "resources()", opened.toolset.resources
+                    "cannot list its resources", "resources()", opened.toolset.resources
                 )
                 found += [(opened, spec) for spec in listed]
         return found

@@ -229,7 +229,7 @@ class McpRequests:
         return dict(offer.tool.schema.json_schema) if offer else None
 
 
-CANNOT_ASK = "this client cannot ask its user, for it does not support elicitation"
+CANNOT_ASK = "this client cannot ask its user, because it does not support elicitation"
 
 
 def offered_tool(tool: Tool) -> mcp_types.Tool:

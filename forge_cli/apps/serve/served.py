@@ -56,7 +56,7 @@ AT_ONCE = 16
 """Calls that run concurrently; others are queued."""
 MOST_OPEN = 100
 """Calls that run, are queued or wait for an answer; further calls are refused."""
-CLOSED = "the server ends"
+CLOSED = "the server is shutting down"
 DELEGATING = "workers"
 """The toolset whose tools need a worker with a model."""
 
@@ -190,7 +190,7 @@ class ServedWorker:
             raise ToolError(f"{name} was not called: {CLOSED}")
         if len(self._calls) >= MOST_OPEN:
             raise ToolError(
-                f"{name} was not called: {MOST_OPEN} calls are open already; wait for one of them"
+                f"{name} was not called: {MOST_OPEN} calls are already open; wait for one of them"
             )
         self.made += 1
         call = ServedCall(ToolCall(new_id("call"), name, args), can_ask=can_ask)
@@ -299,9 +299,7 @@ def _always_blocked(offer: Offer) -> bool:
 
 INPUT: JsonObject = {
     "type": "object",
-    "properties": {
-        "task": {"type": "string", "minLength": 1, "description": "What the worker is to do."}
-    },
+    "properties": {"task": {"type": "string", "minLength": 1, "description": "The task."}},
     "required": ["task"],
     "additionalProperties": False,
 }

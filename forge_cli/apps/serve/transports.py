@@ -73,7 +73,7 @@ class Messages:
         async with arriving:
             async for line in self._lines.read():
                 if len(line) > LINE_MAX:
-                    told = f"a message has {LINE_MAX >> 20} MiB at most"
+                    told = f"a message may have {LINE_MAX >> 20} MiB at most"
                     await self._complain(INVALID_REQUEST, told, request_id(line))
                     continue
                 try:
@@ -139,7 +139,7 @@ class HttpListener:
             origin not in [f"http://{name}" for name in names]
             for origin in headers.get("origin", [])
         ):
-            return 403, "no web page may use this server"
+            return 403, "requests from web pages are refused"
         given = headers.get("authorization", [])
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not hmac.compare_digest(
@@ -164,7 +164,7 @@ class TokenGate:
             let_in(scope)
             await self._app(scope, receive, send)
             return
-        status, sentence = refused or (404, f"there is nothing but {PATH} here")
+        status, sentence = refused or (404, f"not found; use {PATH}")
         more = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         await PlainTextResponse(f"{sentence}\n", status, headers=more)(scope, receive, send)
 
@@ -252,8 +252,8 @@ async def _serve_streams(requests: McpRequests, out: TextIO, stop: anyio.Event) 
 
 def _say_where(worker: Worker, listener: HttpListener) -> None:
     sys.stderr.write(
-        f"forge: {worker.name} is served at {listener.url}\n"
+        f"forge: serving {worker.name} at {listener.url}\n"
         f"  every request needs the header  Authorization: Bearer {listener.token}\n"
-        f"  Ctrl+C ends it\n"
+        f"  press Ctrl+C to stop\n"
     )
     sys.stderr.flush()

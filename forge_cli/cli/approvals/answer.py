@@ -33,7 +33,7 @@ def answer(
         list[str],
         typer.Argument(
             metavar="[REQUEST] yes|no [FEEDBACK]",
-            help="REQUEST as the list shows it, where several wait; FEEDBACK after no is for the model to read.",
+            help="REQUEST: ID from forge approvals list; optional if only one is pending. FEEDBACK: sent to the model with a no.",
         ),
     ],
 ) -> None:

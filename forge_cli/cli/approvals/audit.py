@@ -50,12 +50,12 @@ def _place(rule: tuple[str, Facts]) -> list[tuple[int, str]]:
 
 def _sum_up(never: int, rules: int, calls: int) -> str:
     if not calls:
-        return "there are no past calls that rules could be compared with"
+        return "there are no past calls to compare rules with"
     if not rules:
         return "there are no rules, neither in your config.yaml nor in a worker of a past session"
     said = (
-        f"{never} of {counted(rules, 'rule')} never met"
+        f"{never} of {counted(rules, 'rule')} never matched"
         if never
-        else f"each of {counted(rules, 'rule')} was met"
+        else f"each of {counted(rules, 'rule')} matched"
     )
     return f"{said}, in {counted(calls, 'past call')}"

@@ -28,7 +28,7 @@ def list_approvals(
     session: Annotated[
         str | None,
         typer.Argument(
-            metavar="SESSION", help=f"Show those of one session whole; it is named {NAMED}."
+            metavar="SESSION", help=f"Show the requests of one session in full: {NAMED}."
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -40,7 +40,7 @@ def list_approvals(
         print_json([camel_keys(request_row(path.stem, waiting)) for path, waiting in found])
         return
     if not found:
-        sys.stderr.write("nothing waits for an answer\n")
+        sys.stderr.write("no requests wait for an answer\n")
     with data_output() as out:
         console = new_console(out)
         find = PluginHost().renderer

@@ -38,11 +38,11 @@ def review() -> None:
     A yes counts once. Esc and Ctrl+C stop; the other requests stay open.
     """
     if not is_interactive():
-        hint = "forge approvals list shows what waits; forge approvals answer SESSION REQUEST yes|no answers it"
-        raise UsageError("forge cannot ask: this is not a terminal", hint=hint)
+        hint = "run: forge approvals list; then: forge approvals answer SESSION REQUEST yes|no"
+        raise UsageError("cannot ask: this is not a terminal", hint=hint)
     waiting = [(path, each) for path, each in waiting_requests(warn) if each.answer is None]
     if not waiting:
-        sys.stderr.write("nothing waits for an answer\n")
+        sys.stderr.write("no requests wait for an answer\n")
         return
     left, parked = _ask_all(waiting)
     for log in parked:

@@ -40,11 +40,11 @@ def suggest(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="30d", help="Only questions of sessions since then: h, d or w."
+            "--since", metavar="30d", help="Only questions of this period, such as 12h, 30d or 4w."
         ),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write the rules into your own config.yaml.")
+        bool, typer.Option("--write", help="Add the rules to your own config.yaml.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -78,7 +78,8 @@ def _beginning(since: str) -> str:
     parts = re.fullmatch(r"([0-9]{1,4})([hdw])", since)
     if parts is None:
         raise UsageError(
-            f"--since {since}: give a number of hours, days or weeks", hint="as in --since 30d"
+            f"--since {since}: use a number of hours, days or weeks, such as 12h, 30d or 4w",
+            hint="as in --since 30d",
         )
     beginning = datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])})
     return beginning.isoformat(timespec="milliseconds").removesuffix("+00:00")
@@ -125,9 +126,9 @@ def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut])
             yield f"  and {len(each.also) - SHOWN} more"
     for left in left_out:
         yield from (f"left out: {text}" for text in _texts(left.rules))
-        yield f"  you said no to: {described(left.denied.past.call)}"
+        yield f"  you denied: {described(left.denied.past.call)}"
     if not asked:
-        yield "nothing to suggest: no call that you said yes to would ask again"
+        yield "nothing to suggest: no call that you approved would ask again"
     elif not found:
         questions = counted(asked, "question")
         yield f"nothing to suggest: of {questions} that you said yes to, no rule in your config.yaml answers any"

@@ -22,13 +22,13 @@ app = new_app()
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What workers call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name for workers.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND ARGS", help="The program that is the server."),
+        typer.Argument(metavar="-- COMMAND ARGS", help="The command that starts the server."),
     ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="Where it is reached instead.")
+        str | None, typer.Option("--url", metavar="URL", help="The URL of a remote server.")
     ] = None,
 ) -> None:
     """Define an MCP server in your own config.yaml.
@@ -39,7 +39,7 @@ def add(
     if (url is None) == (not command):
         raise UsageError(
             "give either --url URL or -- COMMAND ARGS...",
-            hint=f"as in: forge mcp add {name} -- program",
+            hint=f"for example: forge mcp add {name} -- program",
         )
     program, *args = command or [""]
     server: dict[str, Any] = {"url": url} if url else {"command": program}

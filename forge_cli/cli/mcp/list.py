@@ -29,9 +29,7 @@ app = new_app()
 def list_servers(
     worker: Annotated[
         str | None,
-        typer.Argument(
-            metavar="WORKER", help="Those that this worker names, wherever they are defined."
-        ),
+        typer.Argument(metavar="WORKER", help="The worker whose servers to list."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +81,7 @@ def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:
         return {
             "name": name,
             "from": origin,
-            "error": f"there is no definition of it: forge mcp add {name} -- COMMAND",
+            "error": f"not defined; run: forge mcp add {name} -- COMMAND",
         }
     address = server.url or shlex.join([str(server.command), *server.args])
     row = {"name": name, "from": origin, "confined": describe_confined(server), "address": address}

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 HOST, PATH = "127.0.0.1", "/callback"
 BY_HAND = (
-    "register forge there, and name that client in the server's definition: oauth: {client_id: ...}"
+    "register forge there, and add the client to the server's definition: oauth: {client_id: ...}"
 )
 _REFUSED = re.compile(r"Registration failed: (\d{3})\b")
 """The SDK's error messages, which quote the server's whole response."""
-DONE = "forge has what it needs. You can close this page.\n"
+DONE = "Login complete. You can close this page.\n"
 
 
 Answer = dict[str, str]
@@ -63,7 +63,7 @@ async def listening() -> AsyncIterator[
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         status = 404
-        text = "there is nothing here\n"
+        text = "not found\n"
         if scope["path"] == PATH:
             let_in(scope)
             send_answer.send_nowait(read_query(f"?{scope['query_string'].decode('latin-1')}"))
@@ -90,13 +90,13 @@ def read_query(address: str) -> Answer:
     }
 
 
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A server that is reached under a URL.")
-]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A server with a URL.")]
 ServerWorkerOption = Annotated[
     str | None,
     typer.Option(
-        "--worker", metavar="WORKER", help="The worker that defines it, if your config does not."
+        "--worker",
+        metavar="WORKER",
+        help="The worker that defines the server, if your config does not.",
     ),
 ]
 
@@ -119,7 +119,7 @@ def find_server(name: str, worker: str | None) -> McpServer:
         )
         raise UsageError(f"there is no MCP server '{visible(name)}'", hint=hint)
     if server.url is None:
-        raise UsageError(f"the MCP server {name} is started by a command, so it has no login")
+        raise UsageError(f"the MCP server {name} is a local program, so it has no login")
     return server
 
 
@@ -155,10 +155,10 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
         oauth = oauth.model_copy(update={"scopes": [*oauth.scopes, *str(wanted).split()]})
     entry = in_loop(log_in, url, oauth)
     if entry is None:
-        sys.stdout.write(visible(f"{name} takes requests without a login") + "\n")
+        sys.stdout.write(visible(f"{name} accepts requests without a login") + "\n")
         return
     store.put(url, entry)
-    sys.stdout.write(visible(f"logged in to {name}; what it gave is in {store.file}") + "\n")
+    sys.stdout.write(visible(f"logged in to {name}; the login is stored in {store.file}") + "\n")
 
 
 async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
@@ -193,9 +193,7 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
         if isinstance(inner, OAuthRegistrationError) and (refused := _REFUSED.match(str(inner))):
-            problem = (
-                f"{visible(url)}: its authorization server registers no clients (HTTP {refused[1]})"
-            )
+            problem = f"{visible(url)}: its authorization server does not register clients (HTTP {refused[1]})"
             raise LoginError(problem, hint=BY_HAND) from None
         raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None
     return tokens.entry if "tokens" in tokens.entry else None
@@ -216,14 +214,14 @@ class _Person:
         has_display = sys.platform == "darwin" or any(
             map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
         )
-        sys.stderr.write(f"forge: log in here:\n  {visible(page)}\n")
+        sys.stderr.write(f"forge: open this page to log in:\n  {visible(page)}\n")
         if is_interactive():
             sys.stderr.write(
-                "no browser here? Open it elsewhere, then paste the address where it ends:\n"
+                "Without a browser here, open it elsewhere, then paste the final address:\n"
             )
         elif not has_display:
             raise LoginError(
-                "there is neither a browser nor a terminal here", hint="run it in a terminal"
+                "neither a browser nor a terminal is available", hint="run it in a terminal"
             )
         sys.stderr.flush()
         if has_display:  # in a thread, for some browsers are waited for until they are closed
@@ -241,13 +239,15 @@ class _Person:
                 tasks.cancel_scope.cancel()
                 if "code" not in answer:
                     why = (
-                        answer.get("error_description") or answer.get("error") or "it gave no code"
+                        answer.get("error_description")
+                        or answer.get("error")
+                        or "the server returned no code"
                     )
-                    raise LoginError(f"the server did not agree: {visible(why)}")
+                    raise LoginError(f"the server refused: {visible(why)}")
                 return AuthorizationCodeResult(
                     code=answer["code"], state=answer["state"], iss=answer.get("iss")
                 )
-        raise LoginError("nothing came back")
+        raise LoginError("the server returned nothing")
 
     async def _read_pasted(self) -> None:
         """Read a pasted address, or the code in it."""

@@ -37,7 +37,7 @@ def connect_and_list(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="WORKER|NAME", help="A worker, or a server of config.yaml or .mcp.json."
+            metavar="WORKER|NAME", help="A worker, or a server in config.yaml or .mcp.json."
         ),
     ],
     directory: DirectoryOption = None,
@@ -75,7 +75,7 @@ def _find(target: str, folder: Path) -> Worker:
         and not os.path.isdir(target)
         and target not in workers
     ):
-        hint = "forge worker list and forge mcp list show the names there are"
+        hint = "forge worker list and forge mcp list show the available names"
         raise WorkerError(
             None, f"there is no worker and no MCP server '{visible(target)}'", hint=hint
         )
@@ -105,7 +105,8 @@ def _row(server: Connection, tools: list[str], left_out: dict[str, str]) -> dict
     if not server.connected:
         return {
             **row,
-            "error": left_out.get(server.name) or visible(server.failure or "it was closed"),
+            "error": left_out.get(server.name)
+            or visible(server.failure or "the connection was closed"),
         }
     found = {
         "protocol": server.protocol,

@@ -28,9 +28,7 @@ app = new_app()
 def check(
     distribution: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DIST", help="A package that is installed; all of them unless named."
-        ),
+        typer.Argument(metavar="DIST", help="An installed package. Default: all."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -31,7 +31,7 @@ def install(
     distribution: Annotated[
         str,
         typer.Argument(
-            metavar="DIST", help="A package by its name, or the path of a project or a wheel."
+            metavar="DIST", help="The name of a package, or the path of a project or wheel."
         ),
     ],
 ) -> None:
@@ -56,17 +56,17 @@ def install(
     ]
     for each, plugins in found:
         sys.stdout.write(visible(f"installed {plugins[0]}: {describe_offers(plugins)}") + "\n")
-        sys.stderr.write(visible(f"forge plugins check {each} says whether it is sound") + "\n")
+        sys.stderr.write(visible(f"forge plugins check {each} checks it") + "\n")
     if not found:
         sys.stderr.write(
-            "warning: it has no plugins for forge: no entry points of the group 'forge'\n"
+            "warning: it has no plugins for forge (no entry points in the group 'forge')\n"
         )
 
 
 @app.command()
 def uninstall(
     distribution: Annotated[
-        str, typer.Argument(metavar="DIST", help="A package that forge plugins list names.")
+        str, typer.Argument(metavar="DIST", help="A package from forge plugins list.")
     ],
 ) -> None:
     """Remove a package with plugins, without asking.
@@ -77,5 +77,5 @@ def uninstall(
     name = installed_distribution(distribution)
     run_pip("uninstall", name, pip=["--yes"], uv=[], interactive=is_interactive())
     if any(plugin.distribution == name for plugin in installed_plugins()):
-        raise ForgeError(f"{name} is still there: it lies in a folder that pip does not manage")
+        raise ForgeError(f"{name} is still installed, in a folder that pip does not manage")
     sys.stdout.write(visible(f"uninstalled {name}") + "\n")

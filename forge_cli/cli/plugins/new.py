@@ -16,11 +16,9 @@ app = new_app()
 
 @app.command()
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name: a-z, 0-9, '_' and '-'.")],
     kind: Annotated[
-        PluginKind, typer.Option("--kind", help="What it brings.")
+        PluginKind, typer.Option("--kind", help="The kind of plugin.")
     ] = PluginKind.TOOLSET,
 ) -> None:
     """Create a package with a plugin, in a new folder.

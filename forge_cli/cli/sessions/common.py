@@ -9,7 +9,7 @@ from typing import Any
 
 from forge_cli.record.log import random_end, session_files
 
-NAMED = "by its id, the beginning or the random end of it, or 'last'"
+NAMED = "by its id, the beginning or end of the id, or 'last'"
 
 
 def shorten_ids(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:

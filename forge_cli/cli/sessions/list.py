@@ -29,7 +29,7 @@ RECENT = 20
 def list_sessions(
     worker: Annotated[
         str | None,
-        typer.Option("--worker", metavar="NAME", help="Only sessions of the worker of this name."),
+        typer.Option("--worker", metavar="NAME", help="Only sessions of this worker."),
     ] = None,
     number: Annotated[
         int | None,
@@ -38,10 +38,10 @@ def list_sessions(
             "--number",
             metavar="N",
             min=1,
-            help=f"The last N; without it {RECENT} on a terminal, else all.",
+            help=f"The last N. Default: {RECENT} on a terminal, else all.",
         ),
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="Sessions of every folder.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the sessions of this folder and below, the latest first.
@@ -66,7 +66,7 @@ def list_sessions(
             sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
         if elsewhere := (len(every) if not everywhere and not found else 0):
             sys.stdout.write(
-                f"none of this folder; --all lists {counted(elsewhere, 'session')} of others\n"
+                f"none in this folder; --all lists {counted(elsewhere, 'session')} of other folders\n"
             )
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]

@@ -44,9 +44,7 @@ WORDS = {
 def search(
     text: Annotated[
         str,
-        typer.Argument(
-            metavar="TEXT", help="What to look for; small and capital letters are alike."
-        ),
+        typer.Argument(metavar="TEXT", help="The text, in upper or lower case."),
     ],
     as_json: JsonOption = False,
 ) -> None:
@@ -59,7 +57,7 @@ def search(
     for path in session_files():
         rows += find_hits(path, wanted)
     if not rows and not as_json:
-        sys.stderr.write(f"no session has '{visible(text)}' in it\n")
+        sys.stderr.write(f"no session contains '{visible(text)}'\n")
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():

@@ -32,7 +32,7 @@ app = new_app()
 @app.command()
 def show(
     session: Annotated[
-        str, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, the last.")
+        str, typer.Argument(metavar="ID", help=f"A session, {NAMED}. Default: the last one.")
     ] = LAST_SESSION,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,14 +65,14 @@ def export(
     format: Annotated[
         ExportFormat | None,
         typer.Option(
-            "--format", help="Without it, by the ending of FILE, else md; csv has the decisions."
+            "--format", help="Default: by the name of FILE, else md. csv contains the decisions."
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="With csv: of all sessions.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All sessions; only with csv.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write to FILE, not to standard output."
+            "-o", "--output", metavar="FILE", help="Write to FILE instead of standard output."
         ),
     ] = None,
 ) -> None:

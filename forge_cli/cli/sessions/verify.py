@@ -22,11 +22,9 @@ app = new_app()
 @app.command()
 def verify(
     session: Annotated[
-        str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, all.")
+        str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}. Default: all sessions.")
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All sessions, which it does without ID, too.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="All sessions (the default).")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check that no line of a log was changed, removed or moved.

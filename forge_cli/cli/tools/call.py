@@ -180,7 +180,7 @@ async def call_tool(
             args = read_args(invocation, offer.tool.schema.json_schema)
             if invocation.interactive:
                 if not interactive:
-                    raise UsageError("-i asks questions, and there is no terminal to ask them on")
+                    raise UsageError("-i asks questions, which needs a terminal")
                 filled = await fill_form(offer.tool, args, LineReader(new_console()))
                 if filled is None:
                     return ExitCode.INTERRUPTED
@@ -199,7 +199,7 @@ def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCod
     own = [name for name, key in (*WITH_VALUE.items(), *ALONE.items()) if getattr(invocation, key)]
     if refused := [name for name in own if name not in ("--json-input", "--json")]:
         raise UsageError(
-            f"{refused[0]} means nothing inside of a tool's program: the worker that calls it decides"
+            f"{refused[0]} has no effect inside a tool's program: the worker that calls it decides"
         )
     outcome = call_through(pipes, invocation.tool, partial(read_args, invocation))
     _show(outcome, None, invocation.as_json, PluginHost(), out)
@@ -257,7 +257,7 @@ def print_tool_help(invocation: Invocation) -> None:
         "",
     ]
     told += [f"  {line}".rstrip() for line in str(details["description"]).splitlines()]
-    told += ["", "Fields:", *fields] if fields else ["", "It takes no fields."]
+    told += ["", "Fields:", *fields] if fields else ["", "It has no parameters."]
     told += ["", f"approval: {details['approval']}, risk: {details['risk']}"]
     told += ["forge tools call --help shows the options of forge itself."]
     sys.stdout.writelines(f"{visible(line)}\n" for line in told)
@@ -287,11 +287,9 @@ def call(
     ],
     worker: WorkerOption = None,
     json_input: Annotated[
-        str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as JSON.")
+        str | None, typer.Option("--json-input", metavar="JSON", help="The complete input as JSON.")
     ] = None,
-    interactive: Annotated[
-        bool, typer.Option("-i", help="Ask for each argument that is not given.")
-    ] = False,
+    interactive: Annotated[bool, typer.Option("-i", help="Ask for missing arguments.")] = False,
     yes: Annotated[
         bool, typer.Option("-y", help="The same as --approval-mode approve_all.")
     ] = False,

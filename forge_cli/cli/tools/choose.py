@@ -34,10 +34,10 @@ from forge_cli.schema.json.problems import expectation
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
 WorkerOption = Annotated[
-    str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")
+    str | None, typer.Option("--worker", metavar="WORKER", help="Use the tools of this worker.")
 ]
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool, in ~/.forge/tools.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A tool in ~/.forge/tools.")]
 
 
 def allowed_tools() -> ExecutableManager:

@@ -26,12 +26,12 @@ def feedback(
     name: NameArgument,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="What is good or bad; without it, list what was said."),
+        typer.Argument(metavar="TEXT", help="Your comment. Default: list the comments."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List also what was said of it before it was changed.")
+        bool, typer.Option("--all", help="Also list comments on earlier versions.")
     ] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget all that was said of it.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all comments.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Comment on a tool, or list the comments on it.
@@ -41,13 +41,13 @@ def feedback(
     digest = ExecutableManager(forge_home()).current_digest(name)
     store = FeedbackStore(forge_home())
     if clear and (text is not None or every):
-        raise UsageError("--clear forgets everything, and goes with nothing else")
+        raise UsageError("--clear cannot be combined with other arguments")
     if text is not None and every:
-        raise UsageError("--all lists, and TEXT adds; keep one")
+        raise UsageError("--all lists comments and TEXT adds one; keep one of them")
     if clear:
         count = len(store.of(name))
         store.forget(name)
-        sys.stdout.write(visible(f"forgot {counted(count, 'remark')} on {name}") + "\n")
+        sys.stdout.write(visible(f"deleted {counted(count, 'comment')} on {name}") + "\n")
         return
     if text is not None:
         given = store.add(name, digest, text)
@@ -79,10 +79,10 @@ def _list(name: str, found: list[Feedback], digest: str, *, every: bool, as_json
         print_table(["time", *(["version"] if every else []), "feedback"], rows)
     before = len(found) - len(shown)
     if before:
-        note = f"{counted(before, 'remark')} on {name} before it was changed: forge tools feedback {name} --all"
+        note = f"{counted(before, 'comment')} on {name} before it was changed: forge tools feedback {name} --all"
         sys.stderr.write(visible(note) + "\n")
     elif not rows:
-        sys.stderr.write(visible(f"nothing was said of {name} yet") + "\n")
+        sys.stderr.write(visible(f"no comments on {name} yet") + "\n")
 
 
 def _wire(each: Feedback, digest: str) -> dict[str, object]:

@@ -43,12 +43,12 @@ def import_tools(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A folder, an archive, or the address of a git repository."
+            metavar="SOURCE", help="A folder, an archive, or the URL of a git repository."
         ),
     ],
     tools: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOOL", help="Only these of several, by name or folder."),
+        typer.Argument(metavar="TOOL", help="Import only these, by name or folder."),
     ] = None,
     rename: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="Give the tool another name.")
@@ -82,7 +82,7 @@ def import_tools(
 def _ask(offered: Offered) -> bool:
     if not is_interactive():
         warn(
-            "nothing was imported: there is no terminal to ask at; --yes imports it without asking"
+            "nothing was imported, because there is no terminal to ask; --yes imports without asking"
         )
         return False
     what = "it" if len(offered.tools) == 1 else f"these {len(offered.tools)} tools"

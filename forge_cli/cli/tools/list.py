@@ -38,23 +38,23 @@ def list_tools(
     worker: ToolsWorkerArgument = None,
     as_json: JsonOption = False,
     source: Annotated[
-        SourceKind | None, typer.Option("--source", help="Only tools from there.")
+        SourceKind | None, typer.Option("--source", help="Only tools of this source.")
     ] = None,
     mode: Annotated[
         ToolMode | None,
         typer.Option(
-            "--mode", help="Only what the model (llm), a person (manual) or both may call."
+            "--mode", help="Only tools that the model (llm), a person (manual) or both may call."
         ),
     ] = None,
     stats: Annotated[
         bool,
         typer.Option(
-            "--stats", help="Only executables: how often each was called, and how that went."
+            "--stats", help="Show how often each executable was called, and with what result."
         ),
     ] = False,
     tokens: Annotated[
         bool,
-        typer.Option("--tokens", help="What each definition takes of the model's window, about."),
+        typer.Option("--tokens", help="Show the approximate token cost of each tool."),
     ] = False,
 ) -> None:
     """List every tool, and what is broken.

@@ -24,15 +24,14 @@ app = new_app()
 
 @app.command()
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name: a-z, 0-9, '_' and '-'.")],
     lang: Annotated[
         Literal["go", "sh", "py"] | None,
-        typer.Option("--lang", help="Its language; Go where that is installed, else Python."),
+        typer.Option("--lang", help="The language. Default: Go if it is installed, else Python."),
     ] = None,
     description: Annotated[
-        str | None, typer.Option("-d", metavar="TEXT", help="What it is for, in one sentence.")
+        str | None,
+        typer.Option("-d", metavar="TEXT", help="What the tool is for, in one sentence."),
     ] = None,
 ) -> None:
     """Create a tool in ~/.forge/tools.

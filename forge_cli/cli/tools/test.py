@@ -39,9 +39,7 @@ def check_tools(
     ] = None,
     worker: Annotated[
         str | None,
-        typer.Option(
-            "--worker", metavar="WORKER", help="The settings of toolsets are those of this worker."
-        ),
+        typer.Option("--worker", metavar="WORKER", help="Use the toolset settings of this worker."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -44,9 +44,9 @@ def diff(name: NameArgument, version: VersionArgument = None) -> None:
     found = tools.changes(name)
     console = new_console(sys.stdout)
     if found is None:
-        console.print(plain(f"{name}: never approved; no call of it has been let through yet"))
+        console.print(plain(f"{name}: never approved: no call has been approved yet"))
     else:
-        since = f"{found.since:%Y-%m-%d %H:%M}, when a call of it was last let through"
+        since = f"{found.since:%Y-%m-%d %H:%M}, when a call was last approved"
         console.print(
             plain(f"{name}: {'changed' if found.files else 'nothing changed'} since {since}")
         )
@@ -69,9 +69,7 @@ def _title(version: Version) -> str:
 def restore(
     name: NameArgument,
     version: VersionArgument = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Only list the versions that are kept.")
-    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Only list the stored versions.")] = False,
 ) -> None:
     """Restore an earlier version of a tool.
 
@@ -88,9 +86,9 @@ def restore(
     ]
     before = tools.restore(name, wanted)
     _print_changes(name, changes)
-    told = f"{name}: restored the version {_title(wanted)}; calls of it ask for approval like those of new content"
+    told = f"{name}: restored the version {_title(wanted)}; its calls ask for approval, like those of new content"
     if before is not None:
-        told += f"\nforge tools restore {name} {before[:SHORT]} takes this back"
+        told += f"\nforge tools restore {name} {before[:SHORT]} reverts this"
     sys.stdout.write(visible(told, keep="\n") + "\n")
 
 

@@ -70,16 +70,12 @@ def check(
         }
         print_json({"path": path, "ok": True, **facts, **lists})
         return
-    unseen = (
-        f", and those of {', '.join(facts['unseen'])}, which are not known"
-        if "unseen" in facts
-        else ""
-    )
+    unseen = f", and the unknown tools of {', '.join(facts['unseen'])}" if "unseen" in facts else ""
     told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
     lines = [
         told,
         *lines_of_grants(grants),
-        *(lines_of_grants(hooks, "hooks run beside it") if hooks else ()),
+        *(lines_of_grants(hooks, "hooks of this folder") if hooks else ()),
     ]
     with data_output() as out:
         out.writelines(f"{visible(line)}\n" for line in lines)

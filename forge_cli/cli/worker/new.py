@@ -39,7 +39,7 @@ DEFAULT_INSTRUCTIONS = (
 CAREFUL = {
     Approval.ASK: "every change and every command asks",
     Approval.PRE_APPROVED: "files in the working directory change freely, commands ask",
-    Approval.BLOCKED: "nothing is changed, and nothing is run",
+    Approval.BLOCKED: "no changes, no commands",
 }
 
 
@@ -47,29 +47,23 @@ CAREFUL = {
 def new(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="What it is called; the file is ./NAME.yaml."),
+        typer.Argument(metavar="NAME", help="The name; the file is ./NAME.yaml."),
     ] = None,
     instructions: Annotated[
         str | None,
-        typer.Option(
-            "--instructions", metavar="TEXT", help="What it is for, as the model is told."
-        ),
+        typer.Option("--instructions", metavar="TEXT", help="Instructions for the model."),
     ] = None,
     toolsets: Annotated[
         str | None,
-        typer.Option(
-            "--toolsets", metavar="A,B", help="What it can use; filesystem unless named, or none."
-        ),
+        typer.Option("--toolsets", metavar="A,B", help="Toolsets, or none. Default: filesystem."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model", metavar="PROVIDER:MODEL", help="Which model answers; none unless named."
-        ),
+        typer.Option("--model", metavar="PROVIDER:MODEL", help="The model. Default: none."),
     ] = None,
     approval: Annotated[
         Approval | None,
-        typer.Option("--approval", help="What changes of files need; ask unless named."),
+        typer.Option("--approval", help="Approval of file changes. Default: ask."),
     ] = None,
 ) -> None:
     """Create a worker file: answer a few questions, or give flags.
@@ -84,9 +78,7 @@ def new(
     name = read_name(name) if name is not None else _asked("What is it called?", read_name)
     file = Path(f"{name}.yaml")
     if file.exists():
-        raise UsageError(
-            f"{file} is there already, and is left as it is", hint="choose another name"
-        )
+        raise UsageError(f"{file} already exists", hint="choose another name")
     if asks:
         draft = _ask_all(name)
     else:
@@ -124,7 +116,7 @@ def _asked(question: str, read: Callable[[str], T]) -> T:
     """Ask until the answer is valid, at most three times, and return it."""
     for left in (2, 1, 0):
         if (typed := ask(f"{question}\n> ", at_end="\x04")) == "\x04":
-            raise UsageError("the questions were left, so no file was made")
+            raise UsageError("stopped; no file was created")
         try:
             return read(typed)
         except UsageError as error:

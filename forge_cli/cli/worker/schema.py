@@ -17,7 +17,9 @@ app = new_app()
 
 @app.command()
 def schema(
-    config: Annotated[bool, typer.Option("--config", help="That of config.yaml instead.")] = False,
+    config: Annotated[
+        bool, typer.Option("--config", help="Print the schema of config.yaml instead.")
+    ] = False,
 ) -> None:
     """Print the JSON Schema of worker files, for editors.
 

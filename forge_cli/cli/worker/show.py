@@ -32,14 +32,12 @@ app = new_app()
 def show(
     worker: WorkerArgument,
     policy: Annotated[
-        bool, typer.Option("--policy", help="What is said of every tool, and every rule.")
+        bool, typer.Option("--policy", help="Show the verdict on every tool, and every rule.")
     ] = False,
     tree: Annotated[
-        bool, typer.Option("--tree", help="The workers that it may call, and what each could do.")
+        bool, typer.Option("--tree", help="Show the workers that it may call, and their tools.")
     ] = False,
-    prompt: Annotated[
-        bool, typer.Option("--prompt", help="The system prompt, as the model gets it.")
-    ] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Show the system prompt.")] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
 ) -> None:
@@ -48,7 +46,7 @@ def show(
     No server or model is started, and no folder is created.
     """
     if policy + tree + prompt > 1:
-        raise UsageError("--policy, --tree and --prompt are three different things; name one")
+        raise UsageError("--policy, --tree and --prompt contradict each other; keep one")
     wanted = {"policy": policy, "tree": tree, "prompt": prompt, "facts": True}
     view = next(name for name, is_wanted in wanted.items() if is_wanted)
     path = find_worker(worker)
@@ -95,9 +93,7 @@ def _describe_network(network: bool | list[str]) -> str:
     if isinstance(network, bool):
         return "with the network" if network else "without the network"
     return (
-        f"with a network of {', '.join(network)}; others ask"
-        if network
-        else "with a network of which all ask"
+        f"network: {', '.join(network)}; other hosts ask" if network else "network: every host asks"
     )
 
 

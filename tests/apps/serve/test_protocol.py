@@ -283,7 +283,7 @@ def test_a_client_that_cannot_ask_is_told_so(helper: Project, mode: str) -> None
 def test_the_question_of_a_tool_needs_a_client_that_can_ask(helper: Project, mode: str) -> None:
     result = call_one(helper, mode, "choose", {})
     assert result.is_error
-    told = "choose has a question, and this client cannot ask its user, for it does not support elicitation: Which?"
+    told = "choose has a question, and this client cannot ask its user, because it does not support elicitation: Which?"
     assert text_of(result) == told
 
 

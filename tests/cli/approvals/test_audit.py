@@ -54,7 +54,7 @@ def work(project: Project, cli: Cli, *commands: str) -> None:
 def test_nothing_is_compared_where_nothing_was_called(cli: Cli) -> None:
     done = cli("approvals", "audit")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "there are no past calls that rules could be compared with\n"
+    assert done.out == "there are no past calls to compare rules with\n"
     assert json.loads(cli("approvals", "audit", "--json").out) == []
 
 

@@ -84,7 +84,7 @@ def parked(clerk: Project, cli) -> list[dict[str, Any]]:
 
 def test_nothing_waits(clerk, cli) -> None:
     done = cli("approvals", "list")
-    assert (done.out, done.err, pending(cli)) == ("", "nothing waits for an answer\n", [])
+    assert (done.out, done.err, pending(cli)) == ("", "no requests wait for an answer\n", [])
 
 
 def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli, parked) -> None:

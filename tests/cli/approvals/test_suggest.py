@@ -81,7 +81,7 @@ def test_nothing_is_suggested_where_nothing_was_asked(cli: Cli) -> None:
     done = cli("approvals", "suggest", "--write")
     assert (done.code, done.out) == (
         0,
-        "nothing to suggest: no call that you said yes to would ask again\n",
+        "nothing to suggest: no call that you approved would ask again\n",
     )
     assert suggested(cli) == {"questions": 0, "suggestions": [], "leftOut": [], "written": None}
 
@@ -113,7 +113,7 @@ def test_no_rule_is_suggested_that_would_allow_what_a_person_denied(cli: Cli, as
     ]
     denied = {"tool": "shell", "input": {"command": "touch secret"}}
     assert found["leftOut"] == [{"rules": [TOUCH], "denied": denied}]
-    assert "you said no to: shell" in cli("approvals", "suggest").out
+    assert "you denied: shell" in cli("approvals", "suggest").out
 
 
 @pytest.mark.long
@@ -232,7 +232,9 @@ def test_a_denial_counts_although_its_worker_is_gone(cli: Cli, ask: Ask, clerk: 
     done = cli("approvals", "suggest", "--json")
     found = json.loads(done.out)
     assert (found["suggestions"], rules(found["leftOut"])) == ([], [[TOUCH]])
-    assert done.err == "forge: not judged: 1 call: the worker 'other' is gone, or cannot be read\n"
+    assert (
+        done.err == "forge: not judged: 1 call: the worker 'other' was deleted, or cannot be read\n"
+    )
 
 
 @pytest.mark.long

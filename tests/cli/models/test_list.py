@@ -299,7 +299,7 @@ def test_a_provider_from_a_package(cli, provider) -> None:
         ("", "offers no model provider 'echo'"),
         (
             ECHO.format(missing="return 1 / 0"),
-            "cannot tell what it needs: ZeroDivisionError: division by zero",
+            "cannot report what it needs: ZeroDivisionError: division by zero",
         ),
     ],
 )

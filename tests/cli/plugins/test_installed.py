@@ -272,8 +272,8 @@ def test_settings_that_only_a_worker_can_give(cli: Cli, site: Path) -> None:
     module.write_text(WORDS.replace('Field(description="The longest word.")] = 10', "Field()]"))
     done = cli("plugins", "check", "forge-tools-words")
     assert done.code == 1
-    assert "  FAILED  words: settings: longest: no description; say what it means\n" in done.out
-    assert "  ok      words: tools: not looked at: a worker has to give longest\n" in done.out
+    assert "  FAILED  words: settings: longest: no description\n" in done.out
+    assert "  ok      words: tools: not checked: a worker has to set longest\n" in done.out
 
 
 def test_nothing_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ def test_installing_shows_the_command_and_keeps_forge(
     assert command == shlex.join([sys.executable, *told, option, constraints, package])
     assert (printed, last) == (
         "printed",
-        "forge plugins check forge-tools-birds says whether it is sound",
+        "forge plugins check forge-tools-birds checks it",
     )
     assert told in (
         ["-m", "pip", "install", "--disable-pip-version-check", "--upgrade"],
@@ -366,7 +366,7 @@ def test_a_package_without_plugins_is_said(cli: Cli, installer: Does) -> None:
     done = cli("plugins", "install", "requests")
     assert (done.code, done.out) == (0, "")
     assert (
-        "warning: it has no plugins for forge: no entry points of the group 'forge'\n" in done.err
+        "warning: it has no plugins for forge (no entry points in the group 'forge')\n" in done.err
     )
 
 

@@ -170,7 +170,7 @@ def test_without_a_terminal_nothing_is_imported_but_all_is_shown(cli, left, tmp_
     assert "sha256" in done.out
     assert (
         done.err
-        == "forge: nothing was imported: there is no terminal to ask at; --yes imports it without asking\n"
+        == "forge: nothing was imported, because there is no terminal to ask; --yes imports without asking\n"
     )
     assert left() == []
     done = cli("tools", "import", str(source), "--json")

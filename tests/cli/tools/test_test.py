@@ -131,7 +131,7 @@ def test_examples_that_do_not(cli, write) -> None:
         "and stdout does not contain 'Hello'\n"
         "          stdout: some words\n          stderr: a problem\n"
     ) in done.out
-    assert 'FAILED  greet: example 2: with {"who": "slow"}: it was stopped after 0.' in done.out
+    assert 'FAILED  greet: example 2: with {"who": "slow"}: stopped after 0.' in done.out
     assert "build, example 3\n" in done.out
 
 
@@ -163,7 +163,7 @@ def test_everything_that_can_be_wrong_with_a_program(cli, write) -> None:
         ("unsound", "build"),
     }
     assert "broken/tool.yaml:4:10: timeout: " in found["broken", "tool.yaml"][1]
-    assert found["mute", "parameters"] == (False, "a, c: no description; say what it means")
+    assert found["mute", "parameters"] == (False, "a, c: no description")
     assert "unsound.sh:2: syntax error" in found["unsound", "build"][1]
 
 

@@ -92,7 +92,7 @@ def test_instructions_arrive_as_they_were_said(cli, project, instructions: str) 
             "there is no model provider 'antropic'\n  did you mean 'anthropic'?",
         ),
         (["w", "--approval", "some"], "some"),
-        (["there"], "there.yaml is there already, and is left as it is"),
+        (["there"], "there.yaml already exists"),
     ],
 )
 def test_what_cannot_be_made_is_exit_2_and_changes_nothing(
@@ -118,7 +118,7 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:
         ("there is no toolset 'shel'\r\n  did you mean 'shell'?\r\n", ""),
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem, shell"),
         ("Enter: none, so -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
-        ("  blocked      nothing is changed, and nothing is run\r\n> ", ""),
+        ("  blocked      no changes, no commands\r\n> ", ""),
     ]:
         screen.expect(question)
         if answer or "shel'" not in question:
@@ -147,6 +147,6 @@ def test_a_flag_means_no_questions_and_a_missing_name_is_asked_for(project, term
     screen.type("left\n")
     screen.expect("What is it for?")
     screen.type("\x04")
-    screen.expect("forge: the questions were left, so no file was made")
+    screen.expect("forge: stopped; no file was created")
     assert screen.end() == 2
     assert [path.name for path in project.folder.glob("[!w]*.yaml")] == ["quick.yaml"]

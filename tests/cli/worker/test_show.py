@@ -161,7 +161,7 @@ def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -
         ("git push (for people)", "blocked"),
     ]
     cycle, blocked, outside = helper["workers"]
-    assert cycle["refused"] == "it is at work already: a cycle"
+    assert cycle["refused"] == "already running: a cycle"
     assert "the parent worker 'boss' blocks it" in blocked["refused"]
     assert "lost.yaml:2:" in outside["refused"]
     assert "is outside the zones of the parent worker" in outside["refused"]

@@ -263,7 +263,7 @@ def test_somebody_who_does_not_agree(
     use(project, guarded.base)
     guarded.denies = True
     done = project.forge("mcp", "login", "docs", env=browser)
-    assert (done.returncode, "the server did not agree: not today" in done.stderr) == (7, True)
+    assert (done.returncode, "the server refused: not today" in done.stderr) == (7, True)
     assert not (project.home / "mcp-tokens.json").exists()
 
 
@@ -271,7 +271,7 @@ def test_somebody_who_does_not_agree(
 def test_what_cannot_be_logged_in_to(project: Project, guarded: Authority) -> None:
     use(project, guarded.base)
     alone = project.forge("mcp", "login", "docs", env=NO_DISPLAY)
-    assert (alone.returncode, "there is neither a browser nor a terminal here" in alone.stderr) == (
+    assert (alone.returncode, "neither a browser nor a terminal is available" in alone.stderr) == (
         7,
         True,
     )
@@ -295,7 +295,8 @@ def test_a_server_that_wants_no_login(project: Project) -> None:
     with served(make_app()) as url:
         use(project, url.removesuffix("/mcp"))
         assert (
-            project.forge("mcp", "login", "docs").stdout == "docs takes requests without a login\n"
+            project.forge("mcp", "login", "docs").stdout
+            == "docs accepts requests without a login\n"
         )
 
 
