@@ -120,7 +120,8 @@ NEEDS = {
         lambda: all(
             shutil.which(f"mcp-server-{name}", path=PATH) for name in ("everything", "filesystem")
         ),
-        more="npm install -g @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem",
+        more="npm install -g @modelcontextprotocol/server-everything "
+        "@modelcontextprotocol/server-filesystem",
     ),
     "overlay": Need(
         lambda: mechanism("bwrap") and overlay_problem(Path(tempfile.gettempdir())) is None,
@@ -242,13 +243,17 @@ def unconfined() -> str:
     """Return the warning that commands are not fully confined here; empty if they are."""
     if not lacks("bwrap"):
         return ""
-    return f"warning: {NOT_CONFINED if lacks('Landlock') else describe_confinement(mechanism('Landlock'))}\n"
+    if lacks("Landlock"):
+        return f"warning: {NOT_CONFINED}\n"
+    return f"warning: {describe_confinement(mechanism('Landlock'))}\n"
 
 
 @pytest.fixture(scope="session")
 def unconfined_rules(unconfined: str) -> str:
     """Return the warning for a worker with rules that pre-approve commands."""
-    return f"warning: {UNCONFINED_RULES}\n" if lacks("bwrap") and lacks("Landlock") else unconfined
+    if lacks("bwrap") and lacks("Landlock"):
+        return f"warning: {UNCONFINED_RULES}\n"
+    return unconfined
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

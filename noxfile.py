@@ -143,7 +143,7 @@ def bare(session: nox.Session) -> None:
     """Run the tests as on a machine without bwrap, ripgrep and Go."""
     install(session, "test")
     path = path_without(PROGRAMS, Path(session.create_tmp()).resolve())
-    # where nox puts temporary files, homes of tests would lie in the environment that they are run with
+    # in nox's folder for temporary files, homes of tests would be inside the environment
     run_tests(session, CI=None, TMPDIR=os.environ.get("TMPDIR"), PATH=path)
 
 
@@ -236,7 +236,7 @@ def build(session: nox.Session) -> None:
             env=home,
         )
 
-    # the pip that the interpreter brings reads some requirements of others differently than a new one
+    # an interpreter's own pip may parse some requirements differently than a new one
     web = next(folder for folder in PLUGINS if folder.endswith("forge-tools-web"))
     session.run(str(venv / "bin" / "pip"), "install", "--quiet", web, external=True)
     session.run(str(venv / "bin" / "python"), "-c", READ_A_PAGE, external=True)

@@ -10,7 +10,8 @@ ended: list[int] = []
 """The exit code after the command line has run."""
 
 
-@atexit.register  # at the import, so that it is called after what tools and libraries register later
+# registered first, so that it runs last: after handlers of tools and libraries
+@atexit.register
 def leave_as_it_is() -> None:
     """Exit without Python's teardown of all modules, unless third-party code may depend on it."""
     thirdparty = sys.modules.get("forge_cli.core.thirdparty")

@@ -113,7 +113,8 @@ def openai_agents_tools(
             description=tool.description,
             params_json_schema=tool.schema.json_schema,
             on_invoke_tool=_from_json(runtime, tool),
-            strict_json_schema=False,  # strict schemas know no optional fields, which most tools have
+            # strict schemas have no optional fields, which most tools use
+            strict_json_schema=False,
         )
         for tool in _chosen(runtime, names)
     ]
@@ -128,7 +129,8 @@ def _chosen(runtime: WorkerRuntime[Any], names: Iterable[str] | None) -> list[To
     for name in wanted:
         if name not in known:
             raise UsageError(
-                f"the worker has no tool {name!r}; its tools are {', '.join(sorted(known)) or 'none'}"
+                f"the worker has no tool {name!r}; "
+                f"its tools are {', '.join(sorted(known)) or 'none'}"
             )
     return [known[name] for name in wanted]
 

@@ -299,7 +299,8 @@ async def check_executor(
         async with factory.make(address, executor_env(ItemPerformer(work), 4)) as executor:
             with anyio.move_on_after(0):
                 raise AssertionError(
-                    f"next_end does not wait, so it cannot be cancelled: {await executor.next_end()}"
+                    "next_end does not wait, so it cannot be cancelled: "
+                    f"{await executor.next_end()}"
                 )
             for number in range(8):
                 executor.submit(_executor_item(project, str(number)))
@@ -347,7 +348,9 @@ def _person(
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         seen.asked.append(request)
         decision = True if answers is None else answers.pop(0)
-        return ApprovalDecision(decision) if isinstance(decision, bool) else decision
+        if isinstance(decision, bool):
+            return ApprovalDecision(decision)
+        return decision
 
     return answer
 

@@ -85,7 +85,8 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
                 ]
     before, after = _prompts(calls)
     lines.append(
-        f"{session}: {counted(len(calls), 'call')}, {counted(before, 'prompt')} before, {after} after"
+        f"{session}: {counted(len(calls), 'call')}, "
+        f"{counted(before, 'prompt')} before, {after} after"
     )
     counts = [
         f"{sum(call.change == kind for call in calls)} {kind.replace('_', ' ')}"
@@ -104,5 +105,7 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
 
 
 def _told(answer: VerdictAnswer) -> str:
-    place = f" ({answer['where'] or answer['rule']})" if answer["where"] or answer["rule"] else ""
+    place = ""
+    if answer["where"] or answer["rule"]:
+        place = f" ({answer['where'] or answer['rule']})"
     return f"{answer['verdict']}: {answer['reason']}{place}"

@@ -37,7 +37,7 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
     if sys.platform not in ("linux", "darwin"):
         sys.stderr.write("forge: only Linux and macOS are supported; on Windows, use WSL\n")
         return 2
-    # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
+    # by default, garbage is collected every 700 objects, which takes a twentieth of the start
     gc.set_threshold(200_000)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there are handlers
     launch = Launch(before if mask is None else mask)

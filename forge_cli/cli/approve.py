@@ -146,7 +146,10 @@ async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
 def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(open(source, "rb")) if source not in (None, "-") else None
+            if source not in (None, "-"):
+                file = stack.enter_context(open(source, "rb"))
+            else:
+                file = None
         except OSError as error:
             path = Path(str(source))
             unread = UsageError(

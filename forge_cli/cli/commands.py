@@ -67,8 +67,8 @@ def forge(
         bool, typer.Option("--debug", help="Show the traceback of an error; on any command.")
     ] = False,
 ) -> None:
-    """Run workers against a language model, with tools behind an approval policy that explains itself."""
-    # The options stand here for the help only: the console script takes them before typer is loaded.
+    """Run workers with a language model, and tools behind an approval policy."""
+    # only for the help: the console script handles these options before typer is loaded
 
 
 class LazyCommand(TyperCommand):
@@ -86,7 +86,9 @@ class LazyCommand(TyperCommand):
         from forge_cli.cli.overview import COMMANDS
 
         known = COMMANDS
-        return known[self.path] if self.plugins[0].distribution == OWN else self.plugins[0].summary
+        if self.plugins[0].distribution == OWN:
+            return known[self.path]
+        return self.plugins[0].summary
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -151,7 +153,10 @@ def _inside(tree: TyperGroup, groups: list[str]) -> MutableMapping[str, Any]:
                 name=group, no_args_is_help=True, context_settings=HELP, rich_markup_mode=None
             )
         outer = commands[group]
-        commands = outer.inner if isinstance(outer, LazyCommand) else outer.commands
+        if isinstance(outer, LazyCommand):
+            commands = outer.inner
+        else:
+            commands = outer.commands
     return commands
 
 

@@ -25,11 +25,10 @@ def install(shell: str | None) -> str:
     """Install the completion script of a shell and return what was done."""
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SCRIPTS:
-        told = (
-            f"the shell '{shell}' is not one of {', '.join(SCRIPTS)}"
-            if shell
-            else "SHELL is not set to a known shell"
-        )
+        if shell:
+            told = f"the shell '{shell}' is not one of {', '.join(SCRIPTS)}"
+        else:
+            told = "SHELL is not set to a known shell"
         raise UsageError(told, hint="name one: forge --install-completion bash")
     if shell == "fish":
         config = Path(os.environ.get("XDG_CONFIG_HOME") or user_home() / ".config")
@@ -37,16 +36,18 @@ def install(shell: str | None) -> str:
         added = ""
     else:
         script = forge_home() / f"completion.{shell}"
-        start = (
-            Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc")
-            if shell == "zsh"
-            else user_home() / ".bashrc"
-        )
-        added = (
-            f", and a line in {start} that reads it" if _add_line(start, f'. "{script}"') else ""
-        )
+        if shell == "zsh":
+            start = Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc")
+        else:
+            start = user_home() / ".bashrc"
+        added = ""
+        if _add_line(start, f'. "{script}"'):
+            added = f", and a line in {start} that reads it"
     replace_file(script, SCRIPTS[shell].read_text("utf-8"))
-    return f"Wrote {script}{added}.\nA new {shell} completes commands, options, workers and sessions of forge.\n"
+    return (
+        f"Wrote {script}{added}.\n"
+        f"A new {shell} completes commands, options, workers and sessions of forge.\n"
+    )
 
 
 def _add_line(file: Path, line: str) -> bool:
@@ -54,7 +55,10 @@ def _add_line(file: Path, line: str) -> bool:
     before = file.read_text() if file.exists() else ""
     if line in before.splitlines():
         return False
-    end = "" if not before or before.endswith("\n") else "\n"
+    if not before or before.endswith("\n"):
+        end = ""
+    else:
+        end = "\n"
     append_durably(file, f"{end}{line}\n")
     return True
 
@@ -86,7 +90,9 @@ def _candidates(before: list[str], begun: str) -> Iterable[str]:
         return [name.split()[1] for name in known if name.startswith(f"{before[0]} ")]
     words = 1 if before[0] in known else 2
     command = known.get(" ".join(before[:words]))
-    return () if helps or command is None else _of_command(command.load(), before[words:], begun)
+    if helps or command is None:
+        return ()
+    return _of_command(command.load(), before[words:], begun)
 
 
 def _of_command(command: Any, before: Sequence[str], begun: str) -> Iterable[str]:
@@ -113,7 +119,9 @@ def _of_command(command: Any, before: Sequence[str], begun: str) -> Iterable[str
         return _values(value_of)
     if begun.startswith("-"):
         return _options(command)
-    return _values(arguments[min(place, len(arguments) - 1)]) if arguments else ()
+    if arguments:
+        return _values(arguments[min(place, len(arguments) - 1)])
+    return ()
 
 
 def _options(command: Any) -> Iterator[str]:

@@ -60,7 +60,8 @@ def show(
         print_table(["key", Column("from", is_path=True), "value"], cells)
     if file := untrusted_project(home, workspace):
         sys.stderr.write(
-            f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n"
+            f"warning: {visible(str(file))} ignored: you have not trusted this folder. "
+            "Run: forge trust\n"
         )
 
 
@@ -144,7 +145,9 @@ def _values(text: str) -> list[Any]:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _cells(row: ConfigRow) -> dict[str, str]:

@@ -56,7 +56,8 @@ def summary(course: Course) -> str:
     if course.taken:
         told += f" ({course.taken} from the record)"
     if course.unsure:
-        told += f"; {counted(course.unsure, 'result')} not compared, because earlier calls were not repeated"
+        unsure = counted(course.unsure, "result")
+        told += f"; {unsure} not compared, because earlier calls were not repeated"
     return told
 
 

@@ -86,7 +86,7 @@ def _print_report(checks: Sequence[DoctorCheck]) -> None:
 
 
 def _clean(*, as_json: bool) -> None:
-    """Remove leftovers; those of a running process, and those that an undo needs, are kept and named."""
+    """Remove leftovers, except for those that a running process or an undo needs."""
     rows: list[dict[str, object]] = []
     for each in find_leftovers(forge_home(), Path.cwd()):
         removed = remove_leftover(each)

@@ -78,7 +78,9 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
 
 
 def _system_error(error: OSError, more: str) -> str:
-    place = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+    place = ""
+    if isinstance(error.filename, (str, bytes)):
+        place = os.fsdecode(error.filename)
     remedy = _REMEDIES.get(error.errno or 0)
     if not place or remedy is None:
         return f"{error.strerror or error}{f': {place}' if place else ''}{more}"

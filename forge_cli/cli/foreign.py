@@ -36,7 +36,9 @@ def _blaming(plugin: Plugin, invoke: Callable[[Any], Any]) -> Callable[[Any], An
     def call(context: Any) -> Any:
         try:
             result = invoke(context)
-            return in_loop(lambda: result) if inspect.isawaitable(result) else result
+            if inspect.isawaitable(result):
+                return in_loop(lambda: result)
+            return result
         except (ForgeError, typer.Exit, typer.Abort, typer.TyperException, OSError):
             raise
         except SystemExit as end:

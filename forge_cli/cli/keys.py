@@ -111,11 +111,9 @@ def remove(name: NameArgument) -> None:
     """Delete a stored key, without asking."""
     variable = variable_for(name)
     if not KeyStore(forge_home()).remove(variable):
-        more = (
-            "; it comes from the environment, which forge cannot change"
-            if os.environ.get(variable)
-            else ""
-        )
+        more = ""
+        if os.environ.get(variable):
+            more = "; it comes from the environment, which forge cannot change"
         raise UsageError(
             f"no key is stored for {variable}{more}", hint="forge keys list shows those that are"
         )

@@ -63,13 +63,14 @@ def pick_model() -> str | None:
         return None
     for number, name in enumerate(names[:SHOWN], 1):
         sys.stderr.write(f"{number:3}  {visible(name)}\n")
-    more = f" ({len(names) - SHOWN} more: forge models list)" if len(names) > SHOWN else ""
+    more = ""
+    if len(names) > SHOWN:
+        more = f" ({len(names) - SHOWN} more: forge models list)"
     while (typed := ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1") != "-":
-        by_number = (
-            names[int(typed) - 1 : int(typed)]
-            if typed.isascii() and typed.isdecimal() and int(typed)
-            else []
-        )
+        if typed.isascii() and typed.isdecimal() and int(typed):
+            by_number = names[int(typed) - 1 : int(typed)]
+        else:
+            by_number = []
         by_name = [name for name in names if typed in (name, name.partition(":")[2])]
         if picked := next(
             iter((*by_number, *by_name)), typed if ":" in typed or typed in aliases else None

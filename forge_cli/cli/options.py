@@ -55,7 +55,7 @@ class App(typer.Typer):
         register = super().command(name, cls=cls or PlainCommand, context_settings=HELP, **settings)
 
         def resolve(function: Callable[..., Any]) -> Any:
-            # typer looks at a function three times, and would evaluate the text of each hint twice each time
+            # typer inspects a function three times, and evaluates each hint twice every time
             function.__annotations__ = get_type_hints(function, include_extras=True)
             register(_spread(function))
             return function

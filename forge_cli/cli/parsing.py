@@ -40,12 +40,17 @@ def _converting_given(parameter: Any) -> Callable[[Any, Any], Any]:
     convert = parameter.process_value
 
     def process(ctx: Any, value: Any) -> Any:
-        given = value if parameter.multiple and value else [value]
+        if parameter.multiple and value:
+            given = value
+        else:
+            given = [value]
         # an empty task is refused later, together with the other ways to give no task
         if "" in given and parameter.name != "task":
             raise typer.BadParameter("it is empty", ctx=ctx, param=parameter)
         if not parameter.required and value is None:
-            return () if parameter.multiple or parameter.nargs == -1 else None
+            if parameter.multiple or parameter.nargs == -1:
+                return ()
+            return None
         try:
             return convert(ctx, value)
         except typer.BadParameter:

@@ -130,7 +130,10 @@ def has_changes(recording: Recording) -> bool:
 def _suggest_recorded(drift: Drift) -> None:
     """Suggest ``--tools recorded``, as reading calls see what the session changed afterwards."""
     if drift.kind == "result":
-        remedy = "the changes of the session are not repeated; --tools recorded takes every result from the record"
+        remedy = (
+            "the changes of the session are not repeated; "
+            "--tools recorded takes every result from the record"
+        )
         drift.hint = f"{drift.hint}\n  {remedy}" if drift.hint else remedy
 
 

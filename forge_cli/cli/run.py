@@ -98,7 +98,10 @@ class AnswerPrinter:
         answer = result.text.removesuffix("\n")
         redactor = own_redactor()
         final = answer or result.status == "completed"
-        unwritten = _write(self.file, answer) if self.file is not None and final else None
+        if self.file is not None and final:
+            unwritten = _write(self.file, answer)
+        else:
+            unwritten = None
         if unwritten and result.exit_code is ExitCode.DONE:
             result = replace(result, status="failed", exit_code=ExitCode.FAILED, error=unwritten)
             unwritten = None
@@ -129,7 +132,9 @@ class RunCommand(PlainCommand):
             self, ignore_unknown_options=True, resilient_parsing=True, help_option_names=names
         )
         given, _, _ = self.make_parser(lenient).parse_args(list(args))
-        form = "stream-json" if given.get("as_json") else given.get("output_format")
+        form = given.get("output_format")
+        if given.get("as_json"):
+            form = "stream-json"
         if form in ("json", "stream-json"):
             from forge_cli.process.report import ResultReport
 
@@ -188,7 +193,10 @@ def run(
     if report is not None:
         report.worker = worker
         report.model = options.model or ""
-    terminal = None if stay or print_only else open_terminal()
+    if stay or print_only:
+        terminal = None
+    else:
+        terminal = open_terminal()
     interactive = (is_interactive() or terminal is not None) and not print_only
     if task is None:
         from forge_cli.cli.trusted_workers import refuse_sentence
@@ -220,7 +228,7 @@ def run(
         )
         raise UsageError(problem, hint="--json is the same as --output-format stream-json")
     if options.ephemeral and options.on_ask is OnAsk.PARK and options.record is None:
-        hint = "a parked request waits in the session: keep one of the two, or name a file with --record"
+        hint = "a parked request waits in the session: keep one of the two, or add --record FILE"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     options.require_consistent()
     recording = None
@@ -268,7 +276,9 @@ def _schema(file: str | None) -> OutputSchema | None:
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
     """Return the task; with ``-i``, standard input is read only for ``-``."""
-    return (task or "") if stay and task != "-" else task_from(task, optional=optional)
+    if stay and task != "-":
+        return task or ""
+    return task_from(task, optional=optional)
 
 
 def _finish(
@@ -292,7 +302,10 @@ def _finish(
 
 
 def _tell_loss(asked: RunOptions, loss: OutputLost, session_id: str) -> ExitCode:
-    hint = "" if asked.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
+    if asked.ephemeral:
+        hint = ""
+    else:
+        hint = f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return code_of(loss)
 
@@ -314,7 +327,10 @@ async def _carry_out(
         screen = _screen(asked, worker, host, bus, printer, terminal)
         if asked.last and asked.trace != "quiet":
             _warn(f"resuming session {session.id}")
-        printed = _printing(out) if printer.format is OutputFormat.stream_json else None
+        if printer.format is OutputFormat.stream_json:
+            printed = _printing(out)
+        else:
+            printed = None
         wiring = Wiring(
             host=host,
             sinks=tuple(sink for sink in (report.follow if report else None, printed) if sink),

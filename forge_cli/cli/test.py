@@ -67,7 +67,10 @@ class Outcome(Struct, frozen=True):
                 return {**found, "error": str(self.end)}
 
     def line(self, out: TextIO) -> str:
-        told = summary(self.end) if isinstance(self.end, Course) else str(self.end)
+        if isinstance(self.end, Course):
+            told = summary(self.end)
+        else:
+            told = str(self.end)
         place = "" if told.startswith(str(self.file)) else f"{self.file}: "
         text = wrap_for(out, f"{self.status:<5} {visible(place + told, keep=chr(10))}", 6)
         return f"{paint(text[:5], stream=out)}{text[5:]}\n"
@@ -84,7 +87,8 @@ def replay_tests(
     """Replay the recorded tests of workers."""
     records = find_records(path)
     if not records:
-        hint = f'record one: forge run WORKER "TASK" --record {FOLDER}/NAME{SUFFIX}, with {FOLDER}/ beside the worker'
+        target = f"{FOLDER}/NAME{SUFFIX}"
+        hint = f'record one: forge run WORKER "TASK" --record {target}, beside the worker'
         raise UsageError(
             f"there is no record in a folder {FOLDER}/ beside a worker, in {path} or below",
             hint=hint,
@@ -109,11 +113,9 @@ def _last_line(tally: dict[str, int]) -> str:
     told = [f"{tally['ok']} ok"]
     told += [f"{tally['drift']} drifted"] if tally["drift"] else []
     told += [f"{tally['error']} could not be replayed"] if tally["error"] else []
-    remedy = (
-        "; if the change is intended, record again with forge run --record"
-        if tally["drift"]
-        else ""
-    )
+    remedy = ""
+    if tally["drift"]:
+        remedy = "; if the change is intended, record again with forge run --record"
     return f"{', '.join(told)}{remedy}\n"
 
 

@@ -75,11 +75,10 @@ def trust(
         found = find_brought(place)  # what is wrong with one of them is told before any is trusted
         for each in () if print_hash else found:
             each.trust(store)
-        lines = (
-            [hash_brought(found, place)]
-            if print_hash
-            else [f"trusted: {each.title}" for each in found]
-        )
+        if print_hash:
+            lines = [hash_brought(found, place)]
+        else:
+            lines = [f"trusted: {each.title}" for each in found]
         if found:
             sys.stderr.write(f"It would: {visible(describe_capabilities(found))}.\n")
         else:

@@ -33,7 +33,8 @@ def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool
         return first
     if others:
         warn(
-            f"{os.path.relpath(first.path)} is not trusted; '{first.name}' is the {others[0].origin} worker instead"
+            f"{os.path.relpath(first.path)} is not trusted; "
+            f"using the {others[0].origin} worker '{first.name}' instead"
         )
         return others[0]
     if runs:
@@ -84,7 +85,10 @@ def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
 
 def _wants(path: Path, changes: Mapping[Path, str | None], grants: list[Grant]) -> bool:
     """Show the worker's grants, and what changed since it was trusted, and ask."""
-    since = "changed since it was trusted" if changes else "is not trusted yet"
+    if changes:
+        since = "changed since it was trusted"
+    else:
+        since = "is not trusted yet"
     sys.stderr.write(f"{visible(os.path.relpath(path))} comes with this folder and {since}.\n")
     for file, before in changes.items():
         show_file(file, "one of its files", before, file.read_bytes() if file.is_file() else b"")
@@ -103,7 +107,9 @@ def _untrusted(path: Path) -> TrustError:
 def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:
     """Return the error for an unknown name, with the known ones."""
     beside = [f"{name}{suffix}" for suffix in SUFFIXES if os.path.isfile(f"{name}{suffix}")]
-    near = beside[0] if beside else nearest(name, {worker.name for worker in known})
+    near = nearest(name, {worker.name for worker in known})
+    if beside:  # the user has left out the ending
+        near = beside[0]
     meant = f"; did you mean '{near}'?" if near else ""
     names = ", ".join(dict.fromkeys(worker.name for worker in known))
     hint = f"there are: {names}; a path with a slash or an ending such as .yaml works, too"
@@ -118,4 +124,6 @@ def refuse_sentence(text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{visible(text)}"'
+    if set(text) & set('"$`\\!'):
+        return shlex.quote(text)
+    return f'"{visible(text)}"'

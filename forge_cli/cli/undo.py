@@ -62,13 +62,16 @@ def undo_session(
     """
     if again and not call is turn is None:
         raise UsageError(
-            "--redo takes back the whole of the last undo, so --call and --turn cannot be given with it"
+            "--redo reverts the whole last undo, so it cannot be combined with --call or --turn"
         )
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")
     path = find_own_session(session) if session else last_below(Path.cwd())
     lines = read_readable(path).lines
-    calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
+    if call is turn is None:
+        calls = None
+    else:
+        calls = find_calls(lines, call=call, turn=turn)
     log = change_log(path.stem)
     held = lock_log(path, hint="end that process, or wait for it; in its conversation, use /undo")
     try:
@@ -105,7 +108,9 @@ def undo_session(
 def _undo(
     log: ChangeLog, calls: Container[str | None] | None, only_list: bool
 ) -> tuple[list[Undoing], list[ChangedFile]]:
-    return (plan_undo(log, calls), []) if only_list else undo_with_redo(log, _confirm, calls)
+    if only_list:
+        return (plan_undo(log, calls), [])
+    return undo_with_redo(log, _confirm, calls)
 
 
 def _redo(log: ChangeLog, only_list: bool) -> tuple[list[Undoing], list[ChangedFile]]:

@@ -71,7 +71,10 @@ async def _answer(request: JsonObject) -> JsonObject:
         value = await function(*request["args"])
         return {"value": msgspec.to_builtins(value, enc_hook=os.fspath)}
     except ForgeError as error:
-        where = [error.where.file, error.where.line, error.where.column] if error.where else None
+        if error.where:
+            where = [error.where.file, error.where.line, error.where.column]
+        else:
+            where = None
         told = {
             "message": error.message,
             "where": where,

@@ -132,8 +132,8 @@ def _policy() -> list[Path]:
 @cache
 def _warn_once() -> None:
     sys.stderr.write(
-        "warning: third-party code is loaded in a separate process, which this machine cannot confine: "
-        "install bubblewrap (bwrap)\n"
+        "warning: third-party code is loaded in a separate process, "
+        "which this machine cannot confine: install bubblewrap (bwrap)\n"
     )
 
 

@@ -122,8 +122,10 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
                 tool.name, "result", f"a call without input failed: {outcome.error}"
             )
         ]
-    problems = () if shown_files(outcome.value) else _result_problems(outcome.value.wire())
-    return [ConformanceCheck.of(tool.name, "result", *warnings, *problems)]
+    problems = list(warnings)
+    if not shown_files(outcome.value):
+        problems += _result_problems(outcome.value.wire())
+    return [ConformanceCheck.of(tool.name, "result", *problems)]
 
 
 def _result_problems(value: Any) -> Iterator[str]:
@@ -172,7 +174,8 @@ def _input(tool: Tool) -> Iterator[str]:
         admitted = frozenset[str]().union(*map(kinds, alternatives(declared, schema)))
         wrong = next((value for value in _WRONG if json_type(value) not in admitted), None)
         if wrong is not None and not _refuses(tool, {name: wrong}, name):
-            yield f"'{name}' takes {shown(wrong)}, and is declared as {expectation(declared, schema)}"
+            expected = expectation(declared, schema)
+            yield f"'{name}' takes {shown(wrong)}, but is declared as {expected}"
 
 
 def _refuses(tool: Tool, args: dict[str, Any], field: str) -> bool:

@@ -64,7 +64,10 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
     judged = assembly.guard.judge.worker
     network = judged.isolation.network
     hosts = network if isinstance(network, bool) else network.names()
-    limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
+    if settings:
+        limits = merged(config.limits, settings.limits)
+    else:
+        limits = merged(config.limits)
     return {
         "name": worker.name,
         "file": str(worker.path),
@@ -85,12 +88,9 @@ def _mode(worker: Worker, settings: Settings | None) -> str | None:
     A child worker has the stricter one of its own and its parent's mode.
     """
     own = worker.config.approval.mode
-    said = (
-        ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
-        if settings
-        else own
-    )
-    return said.value if said else None
+    if settings:
+        own = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
+    return own.value if own else None
 
 
 def _zone(zone: Zone) -> Facts:
@@ -140,9 +140,15 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
     if verdict is not None:
         return {**known, **_wire(verdict)}
     named = offer.policy.named
-    stricter = named if named and named.approval is Approval.ASK else None
+    if named and named.approval is Approval.ASK:
+        stricter = named
+    else:
+        stricter = None
     word = offer.policy.approval_word(offer.tool)
-    decides = "depends on the zones of its paths" if word == BY_ZONE else "depends on the arguments"
+    if word == BY_ZONE:
+        decides = "depends on the zones of its paths"
+    else:
+        decides = "depends on the arguments"
     reason = decides + (", and always asks" if stricter else "")
     rule, where = (stricter.rule, stricter.where) if stricter else (None, None)
     return {

@@ -45,11 +45,10 @@ def _abilities(node: Facts) -> Iterator[str]:
 def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
     """Yield a line for each zone: name, approvals and path."""
     for zone in zones:
-        says = (
-            f"write {zone['write']}, delete {zone['delete']}"
-            if zone["mode"] == "rw"
-            else "read only"
-        )
+        if zone["mode"] == "rw":
+            says = f"write {zone['write']}, delete {zone['delete']}"
+        else:
+            says = "read only"
         yield f"/{zone['name']}: {says} ({zone['path']})"
     if not zones:
         yield "no zones: no access to files"

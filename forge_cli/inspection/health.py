@@ -86,7 +86,8 @@ def _leftovers(home: Path) -> list[DoctorCheck]:
     if not found:
         return []
     size = sum(each.size for each in found)
-    detail = f"killed commands left {counted(len(found), 'thing')} ({size} bytes); forge doctor --clean removes them"
+    left = counted(len(found), "item")
+    detail = f"killed commands left {left} ({size} bytes); forge doctor --clean removes them"
     return [DoctorCheck("leftovers", True, detail, essential=False)]
 
 
@@ -151,7 +152,10 @@ def _confinement() -> DoctorCheck:
 def _trial() -> DoctorCheck:
     """Check whether commands can be tried on a copy before forge asks."""
     found = best_mechanism()
-    problem = overlay_problem(forge_home()) if isinstance(found, Bubblewrap) else "it needs bwrap"
+    if isinstance(found, Bubblewrap):
+        problem = overlay_problem(forge_home())
+    else:
+        problem = "it needs bwrap"
     if problem is None:
         return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
     remedy = "use Linux 5.11 or newer with bubblewrap, where users may mount overlays in namespaces"

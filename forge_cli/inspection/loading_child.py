@@ -66,8 +66,11 @@ class LoadingChild:
             )
         except ToolError as error:
             raise ThirdPartyError(f"third-party code cannot be inspected: {error}") from error
-        by = wrap.mechanism if isinstance(wrap, Confined) else None
-        self._confined_by = (by.name, by.weakness, by.own_network, by.shows_names) if by else None
+        # a child cannot find out itself that it is confined, so each request says it
+        self._confined_by: tuple[str, str | None, bool, bool] | None = None
+        if isinstance(wrap, Confined):
+            by = wrap.mechanism
+            self._confined_by = (by.name, by.weakness, by.own_network, by.shows_names)
         self._stdin = cast(Input, self._child.stdin)
         self._steps = MOST_STEPS if calls_tools else 1
         self._unread = ""
@@ -153,7 +156,10 @@ class LoadingChild:
         done = self._child.finished()
         if done.exceeded:
             return {"failed": done.exceeded.partition(" (")[0]}
-        how = f"signal {done.signal}" if done.signal else f"exit code {done.exit_code}"
+        if done.signal:
+            how = f"signal {done.signal}"
+        else:
+            how = f"exit code {done.exit_code}"
         return {"failed": f"the loading process ended ({how})"}
 
     def _value(self, reply: JsonObject, function: Callable[..., Awaitable[T]]) -> T:
@@ -163,7 +169,10 @@ class LoadingChild:
                     reply["value"], result_type(function), dec_hook=_read_path
                 )
                 return value
-            error = _error_of(reply) if "error" in reply else self._blame(str(reply["failed"]))
+            if "error" in reply:
+                error = _error_of(reply)
+            else:
+                error = self._blame(str(reply["failed"]))
         except (KeyError, TypeError, ValueError, RecursionError):
             error = self._blame("invalid reply")
         if trace := reply.get("traceback"):
@@ -188,7 +197,9 @@ def _read_message(line: str) -> JsonObject:
         message = json.loads(line)
     except (ValueError, RecursionError):
         message = None
-    return message if isinstance(message, dict) else {"failed": "invalid reply"}
+    if isinstance(message, dict):
+        return message
+    return {"failed": "invalid reply"}
 
 
 def _error_of(reply: JsonObject) -> ForgeError:

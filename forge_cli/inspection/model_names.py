@@ -45,7 +45,10 @@ def check_model(found: Worker, workspace: Path) -> str | None:
     if not names or name in names or _DATE.sub("", name) in names:
         return None
     near = nearest(name, names)
-    remedy = f"did you mean '{provider}:{near}'?" if near else "forge models list shows its models"
+    if near:
+        remedy = f"did you mean '{provider}:{near}'?"
+    else:
+        remedy = "forge models list shows its models"
     return f"{where}: {provider} has no known model '{name}'; {remedy}"
 
 
@@ -68,7 +71,10 @@ def check_settings(settings: Settings) -> None:
     for plugin in own.toolset_plugins():
         if plugin.name in settings.policy:
             policy(plugin.name, own.toolset(plugin.name)[0])
-    named = [(settings.model, settings.where("model"))] if settings.model else []
+    if settings.model:
+        named = [(settings.model, settings.where("model"))]
+    else:
+        named = []
     named += [(name, settings.where("aliases", alias)) for alias, name in settings.aliases.items()]
     named += [(name, settings.where("models", name)) for name in settings.models]
     for name, where in named:

@@ -21,7 +21,9 @@ async def share_of_window(tokens: int, worker: str | None) -> str | None:
     model, window = _model_of(
         load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd())
     )
-    return f"{tokens / window:.1%} of the window of {model}" if window else None
+    if window:
+        return f"{tokens / window:.1%} of the window of {model}"
+    return None
 
 
 async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> OfferedTools:

@@ -25,7 +25,10 @@ def named_servers(worker: Worker) -> dict[str, McpServer | None]:
 
 
 def _section(worker: Worker) -> McpConfig | None:
-    section = worker.section("toolsets", TOOLSET) if TOOLSET in worker.config.toolsets else None
+    if TOOLSET in worker.config.toolsets:
+        section = worker.section("toolsets", TOOLSET)
+    else:
+        section = None
     if section is None:
         return None
     return parse_config(McpConfig, section, at=("toolsets", TOOLSET), file=str(worker.path))

@@ -46,7 +46,9 @@ async def judge_past(
 
 
 def _given(past: PastCall) -> dict[str, object] | str:
-    return past.call.args if past.call.unreadable is None else past.call.unreadable
+    if past.call.unreadable is None:
+        return past.call.args
+    return past.call.unreadable
 
 
 def _caller(past: PastCall) -> Caller:
@@ -107,7 +109,9 @@ class PastGate:
         """Judge calls as if they were made here now."""
         if self.file is None:
             raise ForgeError(f"the worker '{self.worker}' was deleted, or cannot be read")
-        return await judge_past(self.file, self.workspace, calls, user_text) if calls else []
+        if calls:
+            return await judge_past(self.file, self.workspace, calls, user_text)
+        return []
 
 
 def past_gates(warn: Warn, since: str = "") -> list[PastGate]:
@@ -128,11 +132,10 @@ def _file_of(work: PastWork) -> str | None:
     """Return the file of the worker that did the work; children are found through their parents."""
     try:
         root = load_worker(work.root_file or "")
-        workers = (
-            [root]
-            if work.is_root
-            else [each for each in with_children(root) if each.name == work.worker]
-        )
+        if work.is_root:
+            workers = [root]
+        else:
+            workers = [each for each in with_children(root) if each.name == work.worker]
     except (ForgeError, OSError):
         return None
     return str(workers[0].path) if workers else None
@@ -176,11 +179,9 @@ class Rejudged(Struct, frozen=True):
 
     @property
     def change(self) -> str | None:
-        return (
-            CHANGES[self.after["verdict"]]
-            if self.before["verdict"] != self.after["verdict"]
-            else None
-        )
+        if self.before["verdict"] != self.after["verdict"]:
+            return CHANGES[self.after["verdict"]]
+        return None
 
     def prompts(self, answer: VerdictAnswer) -> bool:
         return answer["verdict"] == "ask" and not self.remembered
@@ -192,7 +193,9 @@ class Rejudged(Struct, frozen=True):
             "before": self.before,
             "after": self.after,
         }
-        return {**found, "redacted": True} if has_mark(self.call.args) else found
+        if has_mark(self.call.args):
+            return {**found, "redacted": True}
+        return found
 
 
 async def rejudge(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:

@@ -154,19 +154,22 @@ def _model(host: PluginHost, plugin: Plugin) -> list[str]:
 
 
 def _executor(host: PluginHost, plugin: Plugin) -> list[str]:
-    return [] if callable(host.executor_of(plugin).make) else ["make is not callable"]
+    if callable(host.executor_of(plugin).make):
+        return []
+    return ["make is not callable"]
 
 
 def _observer(host: PluginHost, plugin: Plugin) -> list[str]:
-    return [] if callable(host.observer_of(plugin).observe) else ["observe is not callable"]
+    if callable(host.observer_of(plugin).observe):
+        return []
+    return ["observe is not callable"]
 
 
 def _command(host: PluginHost, plugin: Plugin) -> list[str]:
-    problems = (
-        []
-        if plugin.summary
-        else ["the distribution has no description, so forge --help cannot describe it"]
-    )
+    if plugin.summary:
+        problems = []
+    else:
+        problems = ["the distribution has no description, so forge --help cannot describe it"]
     path = kind_and_name(plugin.name)[1]
     told = as_command(host.command_of(plugin), path, typer.Typer(add_completion=False)).help
     return [*problems, *([] if told else ["no help; write a docstring"])]
@@ -206,9 +209,8 @@ async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceChec
         return [_check(plugin.name, "tools", error.message)]
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here
         return [_check(plugin.name, "tools", error_text(error))]
-    none = (
-        [ConformanceCheck(plugin.name, "tools", True, "no tools without settings")]
-        if not tools
-        else []
-    )
+    if not tools:
+        none = [ConformanceCheck(plugin.name, "tools", True, "no tools without settings")]
+    else:
+        none = []
     return [*none, *found]

@@ -76,14 +76,18 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
         return _broken(plugin, error.message)
     try:
         missing = factory.missing()
-        listed = await _models(factory, ready=missing is None) if with_models else {}
+        if with_models:
+            listed = await _models(factory, ready=missing is None)
+        else:
+            listed = {}
     except (
         ForgeError
     ) as error:  # such as stored keys that cannot be read, which is no fault of the plugin
         [problem, *_] = str(error).splitlines()
         return _broken(plugin, problem, factory.needs, error.hint)
     except Exception as error:  # third-party code
-        problem = f"the plugin '{plugin.name}' of {plugin} cannot report what it needs: {error_text(error)}"
+        told = error_text(error)
+        problem = f"the plugin '{plugin.name}' of {plugin} cannot report what it needs: {told}"
         return _broken(plugin, problem, factory.needs)
     stated = {
         "ready": missing is None,

@@ -52,14 +52,18 @@ def toolset_schema(toolset: type[Toolset]) -> JsonObject:
     """Return the schema of a toolset's section, which may also be empty, or a list for some."""
     schema = section_schema(toolset.Config)
     definitions = schema.pop("$defs", {})
-    may_be_empty = [] if schema.get("required") or "anyOf" in schema else [{"type": "null"}]
-    listed = [{"type": "array", "items": schema}] if toolset.repeatable else []
+    if schema.get("required") or "anyOf" in schema:
+        may_be_empty = []
+    else:
+        may_be_empty = [{"type": "null"}]
+    if toolset.repeatable:
+        listed = [{"type": "array", "items": schema}]
+    else:
+        listed = []
     choices = [schema, *may_be_empty, *listed]
-    return (
-        {"anyOf": choices, "$defs": definitions}
-        if len(choices) > 1
-        else {**schema, "$defs": definitions}
-    )
+    if len(choices) > 1:
+        return {"anyOf": choices, "$defs": definitions}
+    return {**schema, "$defs": definitions}
 
 
 def settings_of(toolset: type[Toolset]) -> list[JsonObject]:
@@ -79,11 +83,10 @@ def _setting(
     name: str, entry: JsonObject, schema: JsonObject, fields: dict[str, FieldInfo]
 ) -> JsonObject:
     info = next(field for key, field in fields.items() if (field.alias or key) == name)
-    default = (
-        {"required": True}
-        if info.is_required()
-        else {"default": jsonable(info.get_default(call_default_factory=True))}
-    )
+    if info.is_required():
+        default = {"required": True}
+    else:
+        default = {"default": jsonable(info.get_default(call_default_factory=True))}
     return {
         "name": name,
         "type": expectation(entry, schema) or "anything",
@@ -94,12 +97,13 @@ def _setting(
 
 def line_of_setting(setting: JsonObject) -> str:
     """Return ``name (a string, required): description``."""
-    default = (
-        f", default {json.dumps(setting['default'], ensure_ascii=False)}"
-        if "default" in setting
-        else ", required"
-    )
-    meaning = f": {setting['description']}" if setting["description"] else ""
+    if "default" in setting:
+        default = f", default {json.dumps(setting['default'], ensure_ascii=False)}"
+    else:
+        default = ", required"
+    meaning = ""
+    if setting["description"]:
+        meaning = f": {setting['description']}"
     return f"{setting['name']} ({setting['type']}{default}){meaning}"
 
 

@@ -97,11 +97,10 @@ def is_known(target: str) -> bool:
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
     path = Path(target)
-    beside = (
-        [str(path.parent / name) for name in sorted(os.listdir(path.parent))]
-        if os.access(path.parent, os.R_OK)
-        else []
-    )
+    if os.access(path.parent, os.R_OK):
+        beside = [str(path.parent / name) for name in sorted(os.listdir(path.parent))]
+    else:
+        beside = []
     listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
     hint = did_you_mean(target, known, did_you_mean(str(path), beside, listed))
     return UsageError(f"there is no tool, toolset, worker or file {shown(target)}", hint=hint)
@@ -127,7 +126,9 @@ async def _check_toolset(name: str) -> list[ConformanceCheck]:
     try:
         _, plugin = host.toolset(name)
         if needed_settings(host, plugin):
-            hint = f"give {'the path of its tools.py, or ' if name == CustomToolset.name else ''}--worker WORKER"
+            hint = "give --worker WORKER"
+            if name == CustomToolset.name:
+                hint = "give the path of its tools.py, or --worker WORKER"
             raise UsageError(
                 f"the toolset '{name}' has no tools without settings from a worker",
                 hint=hint,
@@ -255,9 +256,10 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
     with programs.observed() as runs:
         outcome = await assembly.guard.call(call, Caller.OPERATOR)
     done = runs[-1] if runs else None
-    differences = (
-        list(_differences(example.expect, done)) if done else [outcome.error or outcome.status]
-    )
+    if done:
+        differences = list(_differences(example.expect, done))
+    else:
+        differences = [outcome.error or outcome.status]
     if not differences:
         return None
     given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
@@ -269,11 +271,10 @@ def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
     if done.timed_out:
         yield f"stopped after {done.duration_ms / 1000:.1f} seconds"
     elif done.exit_code != expected.exit:
-        ended = (
-            f"exit code {done.exit_code}"
-            if done.exit_code is not None
-            else f"ended by signal {done.signal}"
-        )
+        if done.exit_code is not None:
+            ended = f"exit code {done.exit_code}"
+        else:
+            ended = f"ended by signal {done.signal}"
         yield f"{ended} instead of {expected.exit}"
     if expected.stdout_contains is not None and expected.stdout_contains not in done.stdout:
         yield f"stdout does not contain {problems.shown(expected.stdout_contains)}"

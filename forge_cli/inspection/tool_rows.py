@@ -60,7 +60,10 @@ def _row(offer: Offer) -> Row:
 def _row_of_toolset(plugin: Plugin, toolset: type[Toolset]) -> Row:
     settings = settings_of(toolset)
     needed = ", ".join(each["name"] for each in settings if "required" in each)
-    text = f"needs settings: {needed}" if needed else "has no tools without settings"
+    if needed:
+        text = f"needs settings: {needed}"
+    else:
+        text = "has no tools without settings"
     return Row(
         plugin.name,
         plugin.name,
@@ -188,7 +191,10 @@ async def details_of_all(wanted: str) -> dict[str, Details]:
 
 def _details(offer: Offer) -> Details:
     tool = offer.tool
-    menu = {"label": tool.manual.label, "category": tool.manual.category} if tool.manual else {}
+    if tool.manual:
+        menu = {"label": tool.manual.label, "category": tool.manual.category}
+    else:
+        menu = {}
     known = {
         "version": getattr(tool, "version", None),
         **menu,

@@ -51,11 +51,10 @@ async def try_line(
 def _facts(preview: Preview) -> JsonObject:
     tried = preview.tried
     value = preview.value
-    told = (
-        {}
-        if tried is None
-        else {key: found for key, found in tried.payload().items() if key not in _ENVELOPE}
-    )
+    if tried is None:
+        told = {}
+    else:
+        told = {key: found for key, found in tried.payload().items() if key not in _ENVELOPE}
     return {
         **json.loads(json.dumps(told)),
         "shown": value.content if isinstance(value, Text) else "",

@@ -97,7 +97,10 @@ def hooks_beside(workspace: Path) -> list[Grant]:
     """Return the hooks that the settings of the folder or the user add to every worker."""
     found = []
     for hook in load_settings(forge_home(), workspace).hooks:
-        what = shlex.join(hook.argv) if hook.run else f"the observer {hook.observer}"
+        if hook.run:
+            what = shlex.join(hook.argv)
+        else:
+            what = f"the observer {hook.observer}"
         found.append(Grant(hook.on, f"{what}{_at(hook.where(), workspace)}"))
     return found
 
@@ -136,12 +139,19 @@ def _code(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant
 def _servers(section: Section, worker: Worker, workspace: Path) -> Iterator[NamedServer]:
     """Yield each server from the place where a run would find it: worker, settings or folder."""
     given = section.get("servers")
-    named = given if isinstance(given, Mapping) else dict.fromkeys(given or ())
-    own = load_settings(forge_home()).mcp.servers if None in named.values() else {}
+    if isinstance(given, Mapping):
+        named = given
+    else:
+        named = dict.fromkeys(given or ())
+    if None in named.values():
+        own = load_settings(forge_home()).mcp.servers
+    else:
+        own = {}
     for name, raw in named.items():
-        server = (
-            own.get(name) if raw is None else parse_config(McpServer, raw, file=str(worker.path))
-        )
+        if raw is None:
+            server = own.get(name)
+        else:
+            server = parse_config(McpServer, raw, file=str(worker.path))
         if server:
             yield NamedServer(name, server, server.where("url" if server.url else "command"))
         else:
@@ -256,7 +266,10 @@ def _calls(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Gran
 
 
 def _zone(zone: Zone, *inside: Path) -> Iterator[Grant]:
-    changes = {"write": zone.write, "delete": zone.delete} if zone.mode is ZoneMode.RW else {}
+    if zone.mode is ZoneMode.RW:
+        changes = {"write": zone.write, "delete": zone.delete}
+    else:
+        changes = {}
     allowed = [change for change, approval in changes.items() if approval is Approval.PRE_APPROVED]
     if allowed:
         yield Grant("files", f"{' and '.join(allowed)} in /{zone.name}")
@@ -272,11 +285,10 @@ def _variables(
 ) -> Iterator[Grant]:
     for name, section in sections:
         given = section.get("env")
-        names = (
-            [each for each in given if isinstance(each, str)]
-            if isinstance(given, list | Mapping)
-            else []
-        )
+        if isinstance(given, list | Mapping):
+            names = [each for each in given if isinstance(each, str)]
+        else:
+            names = []
         yield from (Grant("variable", f"{each}, for commands of {name}") for each in names)
     for each in servers:
         if each.server:

@@ -137,9 +137,7 @@ def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_tr
     project.write(".forge/workers/deploy.yaml", DEPLOY)
     done = cli("run", "coder", "me", "-p", *MODEL)
     assert (done.code, done.out) == (0, "hello from me\n")
-    said = (
-        "forge: .forge/workers/coder.yaml is not trusted; 'coder' is the shipped worker instead\n"
-    )
+    said = "forge: .forge/workers/coder.yaml is not trusted; using the shipped worker 'coder' instead\n"
     assert done.err.startswith(said)
     assert cli("worker", "check", "coder").err.startswith(said)
     assert "Mine" in cli("worker", "show", "deploy").out
@@ -217,7 +215,7 @@ def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -
     assert {"  -    return ''", "  +    return 'changed'"} <= set(changed.lines)
     changed.type("n\n")
     assert changed.end() == 0
-    assert "'coder' is the shipped worker instead" in changed.text
+    assert "using the shipped worker 'coder' instead" in changed.text
 
 
 @pytest.mark.few(2)

@@ -79,7 +79,7 @@ def test_the_copy_of_a_killed_command_goes(builder: Project, cli, next_start: st
         process.send_signal(signal.SIGKILL)
         process.wait()
     (trial,) = trials(builder)
-    assert "killed commands left 1 thing (" in cli("doctor").out
+    assert "killed commands left 1 item (" in cli("doctor").out
     match next_start:
         case "run":
             assert cli("run", "other.yaml", "hi", "-p").out == "well\n"

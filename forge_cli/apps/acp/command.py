@@ -71,7 +71,10 @@ def acp(
 
 def config_for(editor: Editor, asked: RunOptions) -> str:
     """Return the settings that start this command with the same flags."""
-    worker = Path(asked.worker).stem if is_path(asked.named) else asked.named
+    if is_path(asked.named):
+        worker = Path(asked.worker).stem
+    else:
+        worker = asked.named
     name = f"forge {worker}"
     command = [*_program(), *_arguments(asked)]
     match editor:
@@ -111,15 +114,16 @@ def _text(text: str) -> str:
 def _program() -> list[str]:
     """Return the full path of forge, because an editor may have a shorter PATH."""
     started = Path(sys.argv[0]).absolute()
-    return (
-        [str(started)]
-        if started.name in PROGRAMS and started.is_file()
-        else [sys.executable, "-m", "forge_cli"]
-    )
+    if started.name in PROGRAMS and started.is_file():
+        return [str(started)]
+    return [sys.executable, "-m", "forge_cli"]
 
 
 def _arguments(asked: RunOptions) -> list[str]:
-    mode = ["--approval-mode", asked.mode.value] if asked.mode is not None else []
+    if asked.mode is not None:
+        mode = ["--approval-mode", asked.mode.value]
+    else:
+        mode = []
     model = ["-m", asked.model] if asked.model is not None else []
     flags = [
         *(["--no-plugins"] if not asked.plugins else []),

@@ -148,7 +148,10 @@ class UpdateWriter:
         """Return a call that asks: first the reason, then everything that it would do."""
         preview = request.preview
         folded = request.folded or ()
-        shown = _diff(preview, self._file(preview.path)) if isinstance(preview, Diff) else None
+        if isinstance(preview, Diff):
+            shown = _diff(preview, self._file(preview.path))
+        else:
+            shown = None
         told = replace(request, offers=(), once=True)  # what may be allowed stands on the buttons
         if shown is not None and isinstance(preview, Diff):
             in_diff = [name for name, value in request.args.items() if value == preview.modified]
@@ -220,9 +223,10 @@ class UpdateWriter:
         error = event.error
         if error is not None and event.status == "interrupted":
             error = interrupted_for_people(error)
-        content = (
-            list(self._content(value, event.distribution)) if error is None else [_text(error)]
-        )
+        if error is None:
+            content = list(self._content(value, event.distribution))
+        else:
+            content = [_text(error)]
         paths = [value.path] if isinstance(value, Diff | FileContent) else []
         yield _progress(
             call,
@@ -275,7 +279,9 @@ class UpdateWriter:
 
 def call_id(line: Line, call: str) -> str:
     """Return a unique id of a call, as the models of child workers may repeat ids."""
-    return f"{line.data['delegation']}/{call}" if "delegation" in line.data else call
+    if "delegation" in line.data:
+        return f"{line.data['delegation']}/{call}"
+    return call
 
 
 def _title(tool: str, args: Mapping[str, Any], line: Line) -> str:
@@ -296,7 +302,9 @@ def kind_of(tool: Tool | None) -> schema.ToolKind:
         return "edit"
     if Effect.NETWORK in tool.effects:
         return "fetch"
-    return "search" if _SEARCHES & set(tool.schema.json_schema.get("properties", {})) else "read"
+    if _SEARCHES & set(tool.schema.json_schema.get("properties", {})):
+        return "search"
+    return "read"
 
 
 def _progress(
@@ -441,6 +449,6 @@ def _select(
 
 
 def _hint(hint: str) -> schema.AvailableCommandInput | None:
-    return (
-        schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None
-    )
+    if hint:
+        return schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
+    return None

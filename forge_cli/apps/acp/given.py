@@ -78,11 +78,9 @@ def _joined(pieces: Sequence[str]) -> str:
 def _path(uri: str) -> Path | None:
     """Return the local file that a URI names, or None."""
     parts = urlsplit(uri)
-    return (
-        Path(unquote(parts.path))
-        if parts.scheme == "file" and parts.netloc in ("", "localhost")
-        else None
-    )
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    return None
 
 
 def _named(uri: str, workspace: Path) -> str:
@@ -98,7 +96,7 @@ def _file_name(uri: str) -> str:
 
 
 def _differs(uri: str, text: str) -> bool:
-    """Return True if the editor's text differs from the saved file; a missing or unreadable file differs."""
+    """Return True if the editor's text differs from the file, or the file is not readable."""
     path = _path(uri)
     if path is None or urlsplit(uri).fragment:  # a part of a file, which the editor has cut out
         return False
@@ -148,7 +146,8 @@ def with_servers(worker: Worker, given: Servers) -> Worker:
     section = worker.config.toolsets.get(McpToolset.name)
     if not isinstance(section, dict) or not takes_servers(worker):
         warn(
-            f"{counted(len(given), 'MCP server')} of the editor not used: the worker does not set mcp: {{from_client: true}}"
+            f"{counted(len(given), 'MCP server')} of the editor not used: "
+            "the worker does not set mcp: {from_client: true}"
         )
         return worker
     own = parse_config(McpConfig, section)
@@ -158,7 +157,8 @@ def with_servers(worker: Worker, given: Servers) -> Worker:
         definition = _definition(server)
         if not name or definition is None or name in own.servers or name in found:
             warn(
-                f"the MCP server '{server.name}' of the editor is not used: {_problem(name, definition)}"
+                f"the MCP server '{server.name}' of the editor is not used: "
+                f"{_problem(name, definition)}"
             )
         else:
             found[name] = definition

@@ -105,7 +105,10 @@ class EditorSession:
             cause = innermost(error)
             if not started:
                 raise cause from None
-            self._failure = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
+            if isinstance(cause, ForgeError):
+                self._failure = str(cause)
+            else:
+                self._failure = error_text(cause)
             sys.stderr.write(f"forge: {visible(self._failure)}\n")
         finally:
             self._cancelled = self._cancelled or self._at_hand is not None
@@ -302,7 +305,9 @@ class EditorSession:
         if self._last_stop == "refusal":
             return "refusal"
         if result and result.status == "limit":
-            return "max_tokens" if self._last_stop == "max_tokens" else "max_turn_requests"
+            if self._last_stop == "max_tokens":
+                return "max_tokens"
+            return "max_turn_requests"
         return "end_turn"
 
     # --- its options

@@ -116,11 +116,9 @@ class ServedCall:
                 await question.answered.wait()
         finally:
             del self.questions[request.request_id]
-        return (
-            ApprovalDecision(False, note=UNANSWERED)
-            if question.decision is None
-            else question.decision
-        )
+        if question.decision is None:
+            return ApprovalDecision(False, note=UNANSWERED)
+        return question.decision
 
     async def ask_person(self, asker: str, question: str, schema: JsonObject) -> JsonObject | None:
         """Ask the client's user to fill in a form; return None if they decline or do not answer."""

@@ -23,7 +23,7 @@ def mcp(
         str | None,
         typer.Argument(
             metavar="WORKER",
-            help="A name, a worker file, or a folder with one. Default: the tools that need no worker.",
+            help="A name, a worker file, or a folder. Default: the tools that need no worker.",
         ),
     ] = None,
     http: Annotated[

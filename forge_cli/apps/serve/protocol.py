@@ -140,11 +140,10 @@ class McpRequests:
         self, context: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
     ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
         try:
-            call = (
-                self._resumed(params)
-                if params.request_state is not None
-                else self._begun(context, params)
-            )
+            if params.request_state is not None:
+                call = self._resumed(params)
+            else:
+                call = self._begun(context, params)
         except ToolError as error:
             return refusal(visible(str(error)))
         try:
@@ -167,7 +166,7 @@ class McpRequests:
             params.arguments or {},
         ):
             raise ToolError(
-                f"{params.name} was not called: the answer came too late, or belongs to another call"
+                f"{params.name} was not called: the answer is late, or belongs to another call"
             )
         for key, question in list(call.questions.items()):
             if question.heard:
@@ -234,7 +233,10 @@ CANNOT_ASK = "this client cannot ask its user, because it does not support elici
 
 def offered_tool(tool: Tool) -> mcp_types.Tool:
     """Return a tool as a client sees it; undeclared effects are announced as the worst case."""
-    effects = tool.effects if tool.effects is not None else frozenset(Effect)
+    if tool.effects is not None:
+        effects = tool.effects
+    else:
+        effects = frozenset(Effect)
     changes = bool(effects & {Effect.WRITE, Effect.EXECUTE})
     hints = mcp_types.ToolAnnotations(
         read_only_hint=tool.read_only,
@@ -274,7 +276,10 @@ def refusal(sentence: str) -> mcp_types.CallToolResult:
 
 def _data(outcome: ToolOutcome) -> dict[str, Any] | None:
     value = outcome.value
-    data = jsonable(value.data) if isinstance(value, Json | Custom) else None
+    if isinstance(value, Json | Custom):
+        data = jsonable(value.data)
+    else:
+        data = None
     if not isinstance(data, dict) or len(json.dumps(data, ensure_ascii=False)) > MODEL_LIMIT:
         return None
     return data

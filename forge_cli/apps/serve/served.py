@@ -142,7 +142,10 @@ class ServedWorker:
     def end_now(self, end: ForcedEnd) -> None:
         """Record the end from another thread, because third-party code blocks the event loop."""
         self._ending = self._ending or end.why or "out of time"
-        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
+        if end.why or not end.late:
+            late = None
+        else:
+            late = end.late.removeprefix(TOOL)
         self._open_calls.close(events.SessionEnd(self._result().wire()), late)
 
     @property

@@ -33,7 +33,8 @@ def answer(
         list[str],
         typer.Argument(
             metavar="[REQUEST] yes|no [FEEDBACK]",
-            help="REQUEST: ID from forge approvals list; optional if only one is pending. FEEDBACK: sent to the model with a no.",
+            help="REQUEST: ID from forge approvals list; optional if only one is pending. "
+            "FEEDBACK: sent to the model with a no.",
         ),
     ],
 ) -> None:

@@ -53,9 +53,8 @@ def _sum_up(never: int, rules: int, calls: int) -> str:
         return "there are no past calls to compare rules with"
     if not rules:
         return "there are no rules, neither in your config.yaml nor in a worker of a past session"
-    said = (
-        f"{never} of {counted(rules, 'rule')} never matched"
-        if never
-        else f"each of {counted(rules, 'rule')} matched"
-    )
+    if never:
+        said = f"{never} of {counted(rules, 'rule')} never matched"
+    else:
+        said = f"each of {counted(rules, 'rule')} matched"
     return f"{said}, in {counted(calls, 'past call')}"

@@ -131,8 +131,12 @@ def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut])
         yield "nothing to suggest: no call that you approved would ask again"
     elif not found:
         questions = counted(asked, "question")
-        yield f"nothing to suggest: of {questions} that you said yes to, no rule in your config.yaml answers any"
+        yield (
+            f"nothing to suggest: no rule in your config.yaml could answer any of the {questions} "
+            "that you approved"
+        )
     else:
         rules = counted(sum(len(each.rules) for each in found), "rule")
         saved = sum(each.saves for each in found)
-        yield f"{rules} would have answered {saved} of {counted(asked, 'question')} that you said yes to"
+        questions = counted(asked, "question")
+        yield f"{rules} would have answered {saved} of {questions} that you approved"

@@ -103,11 +103,10 @@ ServerWorkerOption = Annotated[
 
 def find_server(name: str, worker: str | None) -> McpServer:
     """Return the definition of an HTTP server; local servers have no login."""
-    named = (
-        named_servers(load_worker(find_trusted_worker(worker, interactive=False)))
-        if worker
-        else {name: None}
-    )
+    if worker:
+        named = named_servers(load_worker(find_trusted_worker(worker, interactive=False)))
+    else:
+        named = {name: None}
     own = load_settings(forge_home()).mcp.servers
     server = named.get(name) or (name in named and own.get(name)) or None
     if server is None and name in named:
@@ -149,7 +148,8 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     url = str(server.url)
     if oauth.grant == "client_credentials":
         raise UsageError(
-            f"the MCP server {name} needs no login: forge asks for tokens as {visible(str(oauth.client_id))}"
+            f"the MCP server {name} needs no login: "
+            f"forge asks for tokens as {visible(str(oauth.client_id))}"
         )
     if wanted := (store.find(url) or {}).get("wanted"):
         oauth = oauth.model_copy(update={"scopes": [*oauth.scopes, *str(wanted).split()]})
@@ -193,7 +193,8 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
         if isinstance(inner, OAuthRegistrationError) and (refused := _REFUSED.match(str(inner))):
-            problem = f"{visible(url)}: its authorization server does not register clients (HTTP {refused[1]})"
+            status = f"(HTTP {refused[1]})"
+            problem = f"{visible(url)}: its authorization server does not register clients {status}"
             raise LoginError(problem, hint=BY_HAND) from None
         raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None
     return tokens.entry if "tokens" in tokens.entry else None
@@ -253,7 +254,10 @@ class _Person:
         """Read a pasted address, or the code in it."""
         async for line in read_lines(0):
             if text := line.decode("utf-8", "replace").strip():
-                answer = read_query(text) if "=" in text else {"code": text, "state": self._state}
+                if "=" in text:
+                    answer = read_query(text)
+                else:
+                    answer = {"code": text, "state": self._state}
                 self._pasted.send_nowait(answer)
 
 

@@ -125,5 +125,7 @@ def _tools(row: dict[str, Any]) -> str:
     if "error" in row:
         return ""
     names = ", ".join(row["tools"])
-    without = f" ({len(row['left_out'])} left out)" if row["left_out"] else ""
+    without = ""
+    if row["left_out"]:
+        without = f" ({len(row['left_out'])} left out)"
     return f"{len(row['tools'])}{without}{f': {names}' if names else ''}"

@@ -136,7 +136,9 @@ def _note(row: ModelRow) -> str:
 def _window(tokens: int | None) -> str:
     if tokens is None:
         return "-"
-    return f"{tokens / 1_000_000:.3g}M" if tokens >= 1_000_000 else f"{tokens / 1000:.0f}k"
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.3g}M"
+    return f"{tokens / 1000:.0f}k"
 
 
 def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:

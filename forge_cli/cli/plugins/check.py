@@ -39,11 +39,10 @@ def check(
     """
     host = PluginHost()
     known = distributions((*host.plugins, *host.left_out))
-    named = (
-        [installed_distribution(distribution)]
-        if distribution is not None
-        else [n for n in known if n != OWN]
-    )
+    if distribution is not None:
+        named = [installed_distribution(distribution)]
+    else:
+        named = [n for n in known if n != OWN]
     with data_output():
         found = {name: in_loop(check_distribution, known[name]) for name in named}
     if as_json:

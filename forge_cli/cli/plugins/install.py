@@ -45,7 +45,10 @@ def install(
         constraints.write(f"{OWN}=={__version__}\n")
         constraints.flush()
         options = ["--constraint", constraints.name]
-        again = ["--upgrade-package", name, "--reinstall-package", name] if name else []
+        if name:
+            again = ["--upgrade-package", name, "--reinstall-package", name]
+        else:
+            again = []
         pip = ["--upgrade", *options]
         uv = [*again, *options]
         run_pip("install", package, pip=pip, uv=uv, interactive=is_interactive())

@@ -51,7 +51,10 @@ def _row(host: PluginHost, plugins: list[Plugin]) -> dict[str, Any]:
         "offers": [plugin.name for plugin in plugins],
         "loads": first in host.plugins,
     }
-    problems = list(_problems(host, plugins)) if row["loads"] and first.distribution != OWN else []
+    if row["loads"] and first.distribution != OWN:
+        problems = list(_problems(host, plugins))
+    else:
+        problems = []
     return {**row, "error": "; ".join(problems)} if problems else row
 
 
@@ -74,4 +77,6 @@ def _problems(host: PluginHost, plugins: list[Plugin]) -> Iterator[str]:
 
 def _offers(row: dict[str, Any], plugins: list[Plugin]) -> str:
     offered = describe_offers(plugins)
-    return offered if row["loads"] else f"{offered} (not loaded: {LOAD_PLUGINS} does not name it)"
+    if row["loads"]:
+        return offered
+    return f"{offered} (not loaded: {LOAD_PLUGINS} does not name it)"

@@ -30,7 +30,10 @@ def new(
 
 
 def _next_steps(folder: Path, kind: PluginKind) -> str:
-    made = f"an {kind.value}" if kind.value[0] in "aeiou" else f"a {kind.value}"
+    if kind.value[0] in "aeiou":
+        made = f"an {kind.value}"
+    else:
+        made = f"a {kind.value}"
     return f"""Made {folder}: {made} that works already, with tests.
 Next:
   forge plugins install ./{folder}   install it; again after each change

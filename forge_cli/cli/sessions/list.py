@@ -66,7 +66,7 @@ def list_sessions(
             sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
         if elsewhere := (len(every) if not everywhere and not found else 0):
             sys.stdout.write(
-                f"none in this folder; --all lists {counted(elsewhere, 'session')} of other folders\n"
+                f"none in this folder; --all lists {counted(elsewhere, 'session')} elsewhere\n"
             )
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]

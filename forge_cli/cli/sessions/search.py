@@ -89,5 +89,6 @@ def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str)
         )
     if len(hits) > SHOWN:
         sys.stdout.write(
-            f"  and {counted(len(hits) - SHOWN, 'more place')}: forge sessions show {visible(session)}\n"
+            f"  and {counted(len(hits) - SHOWN, 'more place')}: "
+            f"forge sessions show {visible(session)}\n"
         )

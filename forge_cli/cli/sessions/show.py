@@ -81,13 +81,13 @@ def export(
     form = format or endings.get(output.suffix.lower() if output else "", ExportFormat.md)
     if (session is None) != every or (every and form is not ExportFormat.csv):
         raise UsageError("name one session, or all of them with --all --format csv")
-    logs = every_log(warn) if session is None else [read_log(find_session(session), warn)]
+    logs = every_log(warn) if session is None else iter([read_log(find_session(session), warn)])
     if target := None if output == Path("-") else output:
         check_target("-o", target)
     if form is ExportFormat.csv:
         document = decisions_csv(log.lines for log in logs)
     else:
-        told = read_transcript(next(iter(logs)).lines)
+        told = read_transcript(next(logs).lines)
         write = page if form is ExportFormat.html else markdown
         with data_output():
             document = write(told, PluginHost().renderer)

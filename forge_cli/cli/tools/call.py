@@ -79,7 +79,10 @@ class Invocation(Struct, frozen=True, kw_only=True):
     @property
     def mode(self) -> ApprovalMode | None:
         try:
-            mode = ApprovalMode(self.approval_mode) if self.approval_mode is not None else None
+            if self.approval_mode is not None:
+                mode = ApprovalMode(self.approval_mode)
+            else:
+                mode = None
         except ValueError:
             raise UsageError(
                 f"--approval-mode {self.approval_mode}: use interactive, approve_all or auto_deny"

@@ -66,11 +66,10 @@ def unknown_tool(name: str, known: Collection[str], worker: str | None) -> Usage
             f"'{name}' cannot be called: {problem}",
             hint=f"correct it, then: forge tools test {name}",
         )
-    all_of_them = (
-        f"forge tools list {worker} shows them"
-        if worker
-        else "a worker's own tools need --worker WORKER"
-    )
+    if worker:
+        all_of_them = f"forge tools list {worker} shows them"
+    else:
+        all_of_them = "a worker's own tools need --worker WORKER"
     near = nearest_tool(name, known)
     return UsageError(
         f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them
@@ -94,11 +93,9 @@ def parameter_lines(schema: JsonObject) -> list[str]:
     lines: list[str] = []
     for field in derive_fields(schema):
         kind = expectation(schema["properties"][field.name], schema) or "anything"
-        default = (
-            f", default {json.dumps(field.default, ensure_ascii=False)}"
-            if field.has_default
-            else ""
-        )
+        default = ""
+        if field.has_default:
+            default = f", default {json.dumps(field.default, ensure_ascii=False)}"
         meaning = f": {field.description}" if field.description else ""
         lines.append(
             visible(

@@ -79,7 +79,8 @@ def _list(name: str, found: list[Feedback], digest: str, *, every: bool, as_json
         print_table(["time", *(["version"] if every else []), "feedback"], rows)
     before = len(found) - len(shown)
     if before:
-        note = f"{counted(before, 'comment')} on {name} before it was changed: forge tools feedback {name} --all"
+        comments = counted(before, "comment")
+        note = f"{comments} on earlier versions: forge tools feedback {name} --all"
         sys.stderr.write(visible(note) + "\n")
     elif not rows:
         sys.stderr.write(visible(f"no comments on {name} yet") + "\n")

@@ -33,8 +33,8 @@ _STARTED = {
     SHELL: "bash",
 }
 _EVERY_CALL = (
-    "A call starts this program, confined as the worker's sandbox says: its zones, its network, and no keys in the "
-    "environment. Each call asks, unless a worker pre-approves the tool. Nothing of it has been executed."
+    "A call starts this program, confined to the zones and the network of the worker, without keys "
+    "in the environment. Each call asks, unless a worker pre-approves the tool. It was not run yet."
 )
 
 
@@ -81,11 +81,12 @@ def import_tools(
 
 def _ask(offered: Offered) -> bool:
     if not is_interactive():
-        warn(
-            "nothing was imported, because there is no terminal to ask; --yes imports without asking"
-        )
+        warn("nothing was imported: there is no terminal to ask; --yes imports without asking")
         return False
-    what = "it" if len(offered.tools) == 1 else f"these {len(offered.tools)} tools"
+    if len(offered.tools) == 1:
+        what = "it"
+    else:
+        what = f"these {len(offered.tools)} tools"
     while True:
         answer = ask(
             f"Import {what} into ~/.forge/tools? [y]es, [n]o, [s]how the files > ", at_end="n"
@@ -123,7 +124,9 @@ def _lines(offered: Offered) -> Iterator[str]:
 
 def _tool_lines(tool: FoundTool) -> Iterator[str]:
     manifest = tool.program.manifest
-    renamed = f" (called {tool.declared} there)" if tool.declared != tool.name else ""
+    renamed = ""
+    if tool.declared != tool.name:
+        renamed = f" (called {tool.declared} there)"
     yield f"{tool.name} {manifest.version}{renamed}: {' '.join(manifest.description.split())}"
     for key, value in _facts(tool).items():
         yield f"  {key + ':':<12} {value}"

@@ -64,10 +64,14 @@ def list_tools(
     path = find_worker(worker) if worker is not None else None
     warn_of_unknown_plugins()
     with data_output():
-        rows = rows_of_all(_rows_of_plugin) if path is None else _rows_of_worker(path)
-    modes = (
-        {row.mode for row in rows} if mode is None else {mode, "both"}
-    )  # what is broken has none
+        if path is None:
+            rows = rows_of_all(_rows_of_plugin)
+        else:
+            rows = _rows_of_worker(path)
+    if mode is None:
+        modes = {row.mode for row in rows}
+    else:
+        modes = {mode, "both"}
     wanted = [row for row in rows if source in (None, row.source) and row.mode in modes]
     if stats:
         _print_stats(wanted, as_json=as_json)
@@ -125,7 +129,10 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
 
 def _figures(usage: ToolStats) -> dict[str, str]:
     """Return the statistics of a tool as text; an unknown figure is a dash."""
-    last = datetime.fromisoformat(usage.last_use).astimezone() if usage.last_use else None
+    if usage.last_use:
+        last = datetime.fromisoformat(usage.last_use).astimezone()
+    else:
+        last = None
     return {
         "calls": str(usage.calls),
         "sessions": str(usage.sessions),
@@ -157,7 +164,8 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
     if deferred:
         left = total - sum(row.tokens or 0 for row in deferred)
         sys.stdout.write(
-            f"deferred: {len(deferred)}, named only until find_tools loads them; the others: {left:,}\n"
+            f"deferred: {len(deferred)} (only named, until find_tools loads them); "
+            f"the others: {left:,}\n"
         )
 
 

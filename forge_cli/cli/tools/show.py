@@ -49,5 +49,8 @@ def show(
             case _:
                 text = value
         sys.stdout.write(wrap_for(sys.stdout, visible(f"{key}: {text}", keep="\n\t")) + "\n")
-    lines = [f"{label}:", *map(visible, entries)] if entries else [f"{label}: none"]
+    if entries:
+        lines = [f"{label}:", *map(visible, entries)]
+    else:
+        lines = [f"{label}: none"]
     sys.stdout.write(wrap_for(sys.stdout, "\n".join(lines), 4) + "\n")

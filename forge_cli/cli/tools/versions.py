@@ -86,7 +86,7 @@ def restore(
     ]
     before = tools.restore(name, wanted)
     _print_changes(name, changes)
-    told = f"{name}: restored the version {_title(wanted)}; its calls ask for approval, like those of new content"
+    told = f"{name}: restored version {_title(wanted)}; its calls ask for approval again"
     if before is not None:
         told += f"\nforge tools restore {name} {before[:SHORT]} reverts this"
     sys.stdout.write(visible(told, keep="\n") + "\n")
@@ -128,4 +128,6 @@ def _lines(path: str, old: File | None, new: File | None) -> Iterator[Renderable
 
 
 def _sized(file: File | None) -> str:
-    return "no file" if file is None else f"{file.size} bytes (sha256 {file.hash[:16]})"
+    if file is None:
+        return "no file"
+    return f"{file.size} bytes (sha256 {file.hash[:16]})"

@@ -70,8 +70,13 @@ def check(
         }
         print_json({"path": path, "ok": True, **facts, **lists})
         return
-    unseen = f", and the unknown tools of {', '.join(facts['unseen'])}" if "unseen" in facts else ""
-    told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
+    unseen = ""
+    if "unseen" in facts:
+        unseen = f", and the unknown tools of {', '.join(facts['unseen'])}"
+    told = (
+        f"{worker}: ok (worker '{facts['worker']}', "
+        f"toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
+    )
     lines = [
         told,
         *lines_of_grants(grants),

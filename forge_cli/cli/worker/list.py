@@ -60,10 +60,11 @@ def _content(worker: NamedWorker) -> dict[str, str]:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     notes = [note for note in ("trusted", "used") if not row[note]]
     told = [f"({', '.join(f'not {note}' for note in notes)})" if notes else "", row["description"]]
-    place = row["from"] if row["from"] == WorkerOrigin.SHIPPED else near(row["path"])
+    if row["from"] == WorkerOrigin.SHIPPED:
+        place = row["from"]
+    else:
+        place = near(row["path"])
     shown = {**row, "from": place, "description": " ".join(filter(None, told))}
-    return (
-        {**shown, "error": row["error"].replace(f"{row['path']}:", "line ")}
-        if "error" in row
-        else shown
-    )
+    if "error" in row:
+        return {**shown, "error": row["error"].replace(f"{row['path']}:", "line ")}
+    return shown

@@ -75,7 +75,10 @@ def new(
     )
     if name is None and not asks:
         raise UsageError("name the worker", hint="forge worker new NAME")
-    name = read_name(name) if name is not None else _asked("What is it called?", read_name)
+    if name is not None:
+        name = read_name(name)
+    else:
+        name = _asked("What is it called?", read_name)
     file = Path(f"{name}.yaml")
     if file.exists():
         raise UsageError(f"{file} already exists", hint="choose another name")
@@ -141,9 +144,10 @@ def read_instructions(text: str) -> str:
 
 def read_toolsets(text: str) -> tuple[str, ...]:
     """Return the toolsets in a list of names; ``none`` means no toolset."""
-    names = (
-        dict.fromkeys(re.split(r"[\s,]+", text.strip())) if text.strip() else {"filesystem": None}
-    )
+    if text.strip():
+        names = dict.fromkeys(re.split(r"[\s,]+", text.strip()))
+    else:
+        names = {"filesystem": None}
     if list(names) == ["none"]:
         return ()
     known = _offered()

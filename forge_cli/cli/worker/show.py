@@ -74,7 +74,8 @@ def _print_facts(found: Facts) -> None:
     _line(f"  approval:  {found['approvalMode']}")
     _line(f"  limits:    {limits_in_words(found)}")
     _line(
-        f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}"
+        f"  isolation: {found['isolation']['level']}, "
+        f"{_describe_network(found['isolation']['network'])}"
     )
     _line("zones:")
     for line in lines_of_zones(found["zones"]):
@@ -92,9 +93,9 @@ def _print_facts(found: Facts) -> None:
 def _describe_network(network: bool | list[str]) -> str:
     if isinstance(network, bool):
         return "with the network" if network else "without the network"
-    return (
-        f"network: {', '.join(network)}; other hosts ask" if network else "network: every host asks"
-    )
+    if network:
+        return f"network: {', '.join(network)}; other hosts ask"
+    return "network: every host asks"
 
 
 def _print_policy(found: Facts) -> None:

@@ -99,7 +99,7 @@ def test_the_rule_that_saves_most_comes_first_with_what_else_it_would_have_allow
         '  would also have allowed: shell {"command": "git commit -m z"}',
         TOUCH,
         "  saves 1 of 3 questions",
-        "2 rules would have answered 3 of 3 questions that you said yes to",
+        "2 rules would have answered 3 of 3 questions that you approved",
     ]
     assert not (clerk.home / "config.yaml").exists()
 
@@ -219,7 +219,7 @@ def test_never_suggested_is_what_a_prompt_would_not_offer(cli: Cli, ask: Ask) ->
     found = suggested(cli)
     assert (found["questions"], found["suggestions"]) == (4, [])
     assert (
-        "nothing to suggest: of 4 questions that you said yes to, no rule"
+        "nothing to suggest: no rule in your config.yaml could answer any of the 4 questions"
         in cli("approvals", "suggest").out
     )
 

@@ -103,9 +103,7 @@ def test_the_model_reads_it_until_the_tool_is_changed(cli, project: Project, gre
     assert descriptions(cli, project) == [plain]
     listed = cli("tools", "feedback", "greet")
     assert listed.out == ""
-    assert (
-        listed.err == "1 remark on greet before it was changed: forge tools feedback greet --all\n"
-    )
+    assert listed.err == "1 comment on earlier versions: forge tools feedback greet --all\n"
     assert "It shouts." in cli("tools", "feedback", "greet", "--all").out
     source.write_text(text)
     assert descriptions(cli, project) == [told]

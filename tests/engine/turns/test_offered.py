@@ -233,7 +233,7 @@ def test_the_name_is_taken(project: Project) -> None:
 @pytest.mark.long
 def test_the_command_line_shows_what_is_deferred(many: Project) -> None:
     listed = many.forge("tools", "list", "worker.yaml", "--tokens")
-    assert f"deferred: {len(TOOLS)}, named only until find_tools loads them" in listed.stdout
+    assert f"deferred: {len(TOOLS)} (only named, until find_tools loads them)" in listed.stdout
     rows = json.loads(many.forge("tools", "list", "worker.yaml", "--tokens", "--json").stdout)
     assert {row["name"]: row.get("deferred") for row in rows} == {
         "update_plan": None,
