@@ -25,7 +25,7 @@ STOPS = [
     if hasattr(signal, name)
 ]
 """Signals that end a program; some systems lack a few of them."""
-LAST_WAIT = 0.5
+THREAD_TIMEOUT = 0.5
 """Seconds that threads have to end after all output is written."""
 
 
@@ -98,12 +98,11 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
 
 def carry_out(args: list[str], launch: Launch) -> int:
     """Find the command that the arguments name, and run it."""
-    if args[:1] in (["--version"], ["-V"]):
+    if args[:1] in (["--version"], ["-V"]):  # before typer is imported
         sys.stdout.write(f"forge {__version__}\n")
         return 0
-    os.environ.setdefault(
-        "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # it would read the metadata of all packages
+    # pydantic would read the metadata of all packages to find plugins
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer
 
@@ -138,7 +137,7 @@ def leave(code: int) -> int:
         pass
     sys.stderr.flush()
     if threading := sys.modules.get("threading"):
-        until = time.monotonic() + LAST_WAIT
+        until = time.monotonic() + THREAD_TIMEOUT
         threads = [
             each
             for each in threading.enumerate()
@@ -146,6 +145,7 @@ def leave(code: int) -> int:
         ]
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
+        # Python would wait for these threads at its end, however long they take
         if any(thread.is_alive() for thread in threads):
             os._exit(code)
     return code

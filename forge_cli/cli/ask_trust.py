@@ -17,7 +17,7 @@ from forge_cli.files.settings_files import project_file, untrusted_project
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.process.stdin import is_interactive
 
-SHOWN = 4000
+MAX_SHOWN = 4000
 """Characters of a file that are shown before the question."""
 ASKED_FOR = ("settings", "hook")
 VARIABLE = "FORGE_TRUST"
@@ -34,6 +34,7 @@ def offer_trust(workspace: Path) -> None:
     if not is_interactive():
         return
     store = TrustStore(forge_home())
+    # the usual case, decided before the folder is searched
     if untrusted_project(forge_home(), workspace) is None and not store.trusted():
         return
     try:
@@ -44,7 +45,7 @@ def offer_trust(workspace: Path) -> None:
             if own or each.kind not in ASKED_FOR
         ]
     except OSError:
-        return
+        return  # an unreadable file is reported when it is used
     news = [each for each in found if each.worker is None and not each.is_trusted(store)]
     if not any(each.kind in ASKED_FOR or each.was_trusted(store) for each in news):
         return
@@ -80,7 +81,7 @@ def show_file(path: Path, kind: str, before: str | None, content: bytes) -> None
     if before is not None:
         lines: Sequence[str] = unified_diff(before, text, "trusted", "now")
     else:
-        lines = readable(cut(text, SHOWN)).splitlines()
+        lines = readable(cut(text, MAX_SHOWN)).splitlines()
     sys.stderr.writelines(f"  {visible(line.rstrip(chr(10)), keep=chr(9))}\n" for line in lines)
 
 
@@ -93,6 +94,7 @@ def trust_by_hash(folder: Path) -> None:
         _trust_by_hash(folder.resolve(), wanted)
 
 
+# a command may look up several workers, and each lookup would hash the folder again
 @lru_cache(maxsize=8)
 def _trust_by_hash(folder: Path, wanted: str) -> None:
     found = find_brought(folder)

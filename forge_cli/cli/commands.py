@@ -97,7 +97,8 @@ class LazyCommand(TyperCommand):
             return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         launch: Launch = parent.obj
         if self.plugins[0].distribution != OWN:
-            launch.release_signals()  # third-party code may hold the process while it loads
+            # third-party code may block while it loads, and one signal has to end it
+            launch.release_signals()
         real = self.load()
         launch.end_on_signals()
         context = real.make_context(info_name, args, parent, **extra)
@@ -124,6 +125,7 @@ def lazy_commands() -> dict[str, LazyCommand]:
     own = [plugin for plugin in found if plugin.distribution == OWN]
     offered: dict[str, list[Plugin]] = {}
     for plugin in found:
+        # a plugin must not replace a command that people trust
         if plugin.distribution == OWN or not any(takes_name(plugin, each) for each in own):
             offered.setdefault(kind_and_name(plugin.name)[1], []).append(plugin)
     return {path: LazyCommand(path, plugins) for path, plugins in offered.items()}

@@ -55,10 +55,8 @@ def _add_line(file: Path, line: str) -> bool:
     before = file.read_text() if file.exists() else ""
     if line in before.splitlines():
         return False
-    if not before or before.endswith("\n"):
-        end = ""
-    else:
-        end = "\n"
+    # a last line without an end would swallow the new one
+    end = "\n" if before and not before.endswith("\n") else ""
     append_durably(file, f"{end}{line}\n")
     return True
 
@@ -88,7 +86,7 @@ def _candidates(before: list[str], begun: str) -> Iterable[str]:
         return {name.split()[0] for name in known}
     if before[0] not in known and len(before) == 1:
         return [name.split()[1] for name in known if name.startswith(f"{before[0]} ")]
-    words = 1 if before[0] in known else 2
+    words = 1 if before[0] in known else 2  # a command, or a command of a group
     command = known.get(" ".join(before[:words]))
     if helps or command is None:
         return ()
@@ -106,6 +104,7 @@ def _of_command(command: Any, before: Sequence[str], begun: str) -> Iterable[str
     ]
     place = 0
     value_of = None
+    # click cannot parse an incomplete command line, so options and arguments are counted here
     for word in before:
         if value_of is not None:
             value_of = None

@@ -49,9 +49,10 @@ def docs(
         rows = [
             {"page": name, **_describe(file.read_text("utf-8"))} for name, file in pages.items()
         ]
-        print_json(rows) if as_json else print_table(
-            ["page", Column("title", drop=1), "about"], rows
-        )
+        if as_json:
+            print_json(rows)
+        else:
+            print_table(["page", Column("title", drop=1), "about"], rows)
         return
     name = page.removesuffix(".md").lower()
     if name not in pages:

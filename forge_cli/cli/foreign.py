@@ -40,10 +40,11 @@ def _blaming(plugin: Plugin, invoke: Callable[[Any], Any]) -> Callable[[Any], An
                 return in_loop(lambda: result)
             return result
         except (ForgeError, typer.Exit, typer.Abort, typer.TyperException, OSError):
-            raise
+            raise  # these have an exit code and a message of their own
         except SystemExit as end:
             if isinstance(end.code, int | None):
                 raise
+            # sys.exit("text") would print the text without forge's prefix and result object
             raise ForgeError(str(end.code)) from end
         except Exception as error:
             kind, name = kind_and_name(plugin.name)

@@ -18,7 +18,7 @@ from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
 
-LONGEST = 16 * 1024
+MAX_KEY = 16 * 1024
 
 NameArgument = Annotated[
     str,
@@ -45,12 +45,12 @@ def set_key(name: NameArgument) -> None:
 
 
 def _read_value(variable: str) -> str:
-    value = (_ask_value(variable) if sys.stdin.isatty() else sys.stdin.read(LONGEST + 1)).strip()
+    value = (_ask_value(variable) if sys.stdin.isatty() else sys.stdin.read(MAX_KEY + 1)).strip()
     if not value:
         raise UsageError(
             "no key was given", hint=f"forge keys set {variable} < FILE, or run it in a terminal"
         )
-    if len(value) > LONGEST or not (value.isascii() and value.isprintable()) or " " in value:
+    if len(value) > MAX_KEY or not (value.isascii() and value.isprintable()) or " " in value:
         raise UsageError(
             "not a valid key: it contains spaces or control characters",
             hint="copy the key again, without anything else",

@@ -52,6 +52,7 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
     file = lock_file(differs.worker.path)
     if not _agrees(file):
         return False
+    # only now: this imports the worker's code and starts its servers
     now = make_entries(load_worker(worker.path), workspace, allow_floating=True)
     more = [each for each in differences(read_lock(file), now) if str(each) not in differs.told]
     if more:

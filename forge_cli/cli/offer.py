@@ -18,7 +18,7 @@ from forge_cli.inspection.providers import ready_models
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 
-SHOWN = 9
+MAX_SHOWN = 9
 """Models that are listed at once."""
 
 
@@ -61,11 +61,11 @@ def pick_model() -> str | None:
     aliases = load_settings(forge_home()).aliases
     if not names:
         return None
-    for number, name in enumerate(names[:SHOWN], 1):
+    for number, name in enumerate(names[:MAX_SHOWN], 1):
         sys.stderr.write(f"{number:3}  {visible(name)}\n")
     more = ""
-    if len(names) > SHOWN:
-        more = f" ({len(names) - SHOWN} more: forge models list)"
+    if len(names) > MAX_SHOWN:
+        more = f" ({len(names) - MAX_SHOWN} more: forge models list)"
     while (typed := ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1") != "-":
         if typed.isascii() and typed.isdecimal() and int(typed):
             by_number = names[int(typed) - 1 : int(typed)]

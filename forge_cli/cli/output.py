@@ -19,6 +19,7 @@ def data_output() -> Iterator[TextIO]:
     stdout = sys.stdout
     stdout.flush()
     if not _is_descriptor_1(stdout):
+        # a calling program has redirected sys.stdout; its descriptors are its own
         with redirect_stdout(sys.stderr):
             yield stdout
         return
@@ -29,6 +30,7 @@ def data_output() -> Iterator[TextIO]:
         buffer,
         DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out,
     ):
+        # the descriptor, too: C code and child processes of tools do not know sys.stdout
         os.dup2(2, 1)
         try:
             with redirect_stdout(sys.stderr):

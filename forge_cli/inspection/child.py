@@ -28,6 +28,7 @@ def main() -> None:
     try:
         start_loop(_serve, *_take_streams())
     finally:
+        # third-party threads or exit handlers could keep the process alive
         os._exit(1)
 
 
@@ -43,6 +44,7 @@ def _take_streams() -> tuple[int, int]:
     """
     requests = os.dup(0)
     replies = os.dup(1)
+    # descriptors 0 and 1 are redirected, not only sys.stdin: C code and child processes use them
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     return requests, replies
@@ -50,6 +52,7 @@ def _take_streams() -> tuple[int, int]:
 
 async def _serve(requests: int, replies: int) -> None:
     def reply(message: JsonObject) -> None:
+        # os.write may write only a part if the pipe is full
         left = memoryview(json.dumps(message).encode() + b"\n")
         while left:
             left = left[os.write(replies, left) :]

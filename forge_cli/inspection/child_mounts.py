@@ -31,10 +31,10 @@ from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.declared import declared_zones as zones_of_file
 from forge_cli.sandbox.zones.declared import open_zone
 
-OWN = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")
+READABLE_PARTS = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")
 """The parts of ~/.forge that the child reads: settings, tools and the plugin cache, but no keys."""
 HIDDEN_VALUE = "hidden"
-ROOM = 2**28
+MAX_SPACE = 2**28
 
 
 def confined(
@@ -47,11 +47,13 @@ def confined(
     """
     looked_at = _read(worker) if worker else None
     if looked_at:
+        # here and not in the child, which may not make folders
         declared_zones(looked_at, folder or Path.cwd())
     found = best_mechanism()
     if found is None:
         _warn_once()
         return UNCONFINED
+    # $HOME may differ from the home in the user database; programs look in both
     homes = user_homes()
     named = [Path(worker).absolute()] if worker else []
     real_homes = [Path(os.path.realpath(home)) for home in homes]
@@ -66,11 +68,14 @@ def confined(
         forge_home=forge_home(),
         read=sorted(path for path in wanted if _may_be_seen(path, real_homes, secret)),
         network=False,
-        room=ROOM,
+        room=MAX_SPACE,
     )
     own = Path(os.path.realpath(forge_home()))
     kept_here = (*zones, *_own_workers(looked_at))
-    readable = (*(own / name for name in OWN), *(path for path in kept_here if own in path.parents))
+    readable = (
+        *(own / name for name in READABLE_PARTS),
+        *(path for path in kept_here if own in path.parents),
+    )
     return Confined(
         found, replace(confinement, private=(*confinement.homes, own)), readable=readable
     )
@@ -84,7 +89,7 @@ async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]
     prepared = PreparedWorker(load_worker(worker), PluginHost())
     place = Path(workspace)
     if all(is_of_forge(each.cls) for each in prepared.toolsets):
-        return []
+        return []  # forge's own toolsets do not use their zones while they are opened
     section = sandbox_section(prepared.worker)
     file = str(prepared.worker.path)
     zones = zones_of_file(section, workspace=place, user_home=user_home(), file=file) or ()

@@ -25,8 +25,8 @@ from forge_cli.schema.json.input_schema import lint
 from forge_cli.schema.json.problems import expectation, shown
 from forge_cli.schema.tool import Tool
 
-LONGEST = 3600
-PATIENCE = 30
+MAX_TIMEOUT = 3600
+TRIAL_TIMEOUT = 30
 """Seconds that a tool without a timeout of its own may take in a trial."""
 _UNKNOWN = "no_such_field"
 _WRONG: tuple[Any, ...] = ({_UNKNOWN: True}, [[_UNKNOWN]], _UNKNOWN)
@@ -103,13 +103,13 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
 
     stop = guard.bus.subscribe(notice)
     before_call(f"the tool '{tool.name}'")
-    with anyio.move_on_after(PATIENCE):
+    with anyio.move_on_after(TRIAL_TIMEOUT):
         outcome = await guard.call(call, Caller.OPERATOR)
     stop()
     if outcome is None:
         return [
             ConformanceCheck.of(
-                tool.name, "result", f"still running after {PATIENCE} seconds; set a timeout"
+                tool.name, "result", f"still running after {TRIAL_TIMEOUT} seconds; set a timeout"
             )
         ]
     if outcome.status == "blocked":
@@ -158,8 +158,8 @@ def _parameters(tool: Tool) -> Iterator[str]:
 
 
 def _timeout(tool: Tool) -> Iterator[str]:
-    if tool.timeout is not None and tool.timeout > LONGEST:
-        yield f"{shown(tool.timeout)} is not a valid timeout; use at most {LONGEST} seconds"
+    if tool.timeout is not None and tool.timeout > MAX_TIMEOUT:
+        yield f"{shown(tool.timeout)} is not a valid timeout; use at most {MAX_TIMEOUT} seconds"
 
 
 def _input(tool: Tool) -> Iterator[str]:

@@ -40,7 +40,7 @@ from forge_cli.inspection.model_window import defer_tools
 from forge_cli.schema.tool import manual_tools
 from forge_cli.ui.warnings import warn_of_events
 
-CALLS = "workers"
+WORKERS_TOOLSET = "workers"
 """The toolset whose tools are child workers."""
 
 Facts = dict[str, Any]
@@ -197,12 +197,12 @@ async def tree_of(
         policy = policy_of(assembly)
         children = [
             find_allowed(worker.folder, entry, None)
-            for entry in allowed_by(worker.section("toolsets", CALLS))
+            for entry in allowed_by(worker.section("toolsets", WORKERS_TOOLSET))
         ]
         offered = {
             offer.original: offer
             for offer in assembly.toolbox.offers.values()
-            if offer.toolset == CALLS
+            if offer.toolset == WORKERS_TOOLSET
         }
         workers = [
             await visit(each, offered[each.name], assembly, path)

@@ -39,6 +39,7 @@ async def judging(
     """
     found = load_worker(worker)
     try:
+        # opening a worker with code in this process would only fail, and cost its time twice
         if not found.names_code:
             with watching(deny_third_party):
                 async with _opened(found, workspace, user_text) as assembly:
@@ -63,6 +64,7 @@ def _opened(
 async def open_gate(worker: str, workspace: str, user_text: str | None) -> None:
     """Open a worker in the child and keep it open for ``judge_in_child``."""
     entered = _opened(load_worker(worker), Path(workspace), user_text)
+    # the context manager has to be kept: a collected one would close the worker
     _GATES[worker] = (entered, await entered.__aenter__())
 
 

@@ -30,9 +30,9 @@ async def inspect(
     If the worker names code, go straight to the child.
     """
     async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
-        return await (
-            inspector.in_child(function, *args) if names_code else inspector(function, *args)
-        )
+        if names_code:
+            return await inspector.in_child(function, *args)
+        return await inspector(function, *args)
 
 
 class Inspector:
@@ -71,6 +71,7 @@ class Inspector:
     async def __call__(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         if self._child is None:
             try:
+                # whatever would import third-party code raises here, before anything of it runs
                 with watching(deny_third_party):
                     return await function(*args)
             except BaseException as error:
@@ -93,6 +94,7 @@ class Inspector:
         try:
             return await self._child.ask(function, args)
         except ThirdPartyError:
+            # the child may hang, or its state may be damaged: do not ask it again
             await self.close()
             raise
 
@@ -100,5 +102,5 @@ class Inspector:
         """End the child, if there is one; the next request that needs one starts another."""
         if self._child is not None:
             child = self._child
-            self._child = None
+            self._child = None  # before the await, so that an interrupted close is not repeated
             await child.end()

@@ -27,10 +27,10 @@ from forge_cli.sandbox.processes.streams import Input
 T = TypeVar("T")
 
 LIMITS = ProcessLimits(processes=64, memory=2**31, file_size=2**28)
-LONGEST_REPLY = 2**26
-LONGEST_PRINT = 2**16
-LONGEST_SENTENCE = 1000
-MOST_STEPS = 20
+MAX_REPLY = 2**26
+MAX_PRINTED = 2**16
+MAX_MESSAGE = 1000
+MAX_STEPS = 20
 """How many third-party steps may restart the timeout while tools are called."""
 PYTHON = (sys.executable, "-I")
 _START = """import sys; sys.path[:] = sys.argv[1:]
@@ -52,6 +52,7 @@ class LoadingChild:
         *,
         calls_tools: bool,
     ) -> None:
+        # -I ignores PYTHONPATH and the working directory, so sys.path is passed as arguments
         argv = [*PYTHON, "-c", _START, *map(os.path.abspath, sys.path)]
         wrap = confined(worker, folder, zones)
         try:
@@ -60,7 +61,7 @@ class LoadingChild:
                 cwd=Path.cwd(),
                 env=child_environment(),
                 wrap=wrap,
-                limit=LONGEST_REPLY,
+                limit=MAX_REPLY,
                 takes_input=True,
                 limits=LIMITS,
             )
@@ -72,7 +73,7 @@ class LoadingChild:
             by = wrap.mechanism
             self._confined_by = (by.name, by.weakness, by.own_network, by.shows_names)
         self._stdin = cast(Input, self._child.stdin)
-        self._steps = MOST_STEPS if calls_tools else 1
+        self._steps = MAX_STEPS if calls_tools else 1
         self._unread = ""
         self._at: str | None = None
 
@@ -140,16 +141,18 @@ class LoadingChild:
             message = _read_message(line)
             if "at" not in message:
                 return message
-            self._at = cut(str(message["at"]), LONGEST_SENTENCE)
+            self._at = cut(str(message["at"]), MAX_MESSAGE)
+            # each step may take the whole time, but code must not extend it without end
             self._steps -= 1
             if self._steps > 0:
                 limit.deadline = anyio.current_time() + seconds
 
     async def _read(self) -> bool:
+        # a reply without an end would fill the memory of this process
         await self._child.stdout.wait_for_output()
         piece = self._child.stdout.take()
         self._unread += piece
-        return bool(piece) and len(self._unread) < LONGEST_REPLY
+        return bool(piece) and len(self._unread) < MAX_REPLY
 
     async def _ended(self) -> JsonObject:
         await self._child.stop(politely=False)
@@ -173,7 +176,7 @@ class LoadingChild:
                 error = _error_of(reply)
             else:
                 error = self._blame(str(reply["failed"]))
-        except (KeyError, TypeError, ValueError, RecursionError):
+        except (KeyError, TypeError, ValueError, RecursionError):  # the child can write anything
             error = self._blame("invalid reply")
         if trace := reply.get("traceback"):
             error.add_note(visible(str(trace), keep="\n"))
@@ -181,11 +184,11 @@ class LoadingChild:
 
     def _blame(self, problem: str) -> ForgeError:
         who = self._at or "the process that loads third-party code"
-        return ThirdPartyError(f"{who}: {cut(problem, LONGEST_SENTENCE)}")
+        return ThirdPartyError(f"{who}: {cut(problem, MAX_MESSAGE)}")
 
     def _forward_errors(self) -> None:
         """Print the child's standard error, with control characters escaped."""
-        sys.stderr.write(visible(cut(self._child.stderr.take(), LONGEST_PRINT), keep="\n\t"))
+        sys.stderr.write(visible(cut(self._child.stderr.take(), MAX_PRINTED), keep="\n\t"))
 
 
 def _read_path(kind: Any, text: Any) -> Any:

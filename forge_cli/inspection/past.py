@@ -71,12 +71,10 @@ class MadeCall:
     @property
     def rules(self) -> tuple[GrantRule, ...]:
         """The narrowest rules in the user's config.yaml that would allow the call."""
-        fitting = (
-            offer.rules
-            for offer in self.offers
-            if offer.rules and all(rule.user_at for rule in offer.rules)
-        )
-        return next(fitting, ())
+        for offer in self.offers:  # from the narrowest to the widest
+            if offer.rules and all(rule.user_at for rule in offer.rules):
+                return offer.rules
+        return ()
 
 
 @dataclass
@@ -101,6 +99,7 @@ class PastGate:
             past = replace(past, call=replace(past.call, args=args))
         key = json.dumps([past.call.name, _given(past), _caller(past).value], sort_keys=True)
         made = self.calls.setdefault(key, MadeCall(past))
+        # a denial counts however old it is: a rule must not allow what the user once refused
         made.yes += past.answer is True and yes_counts
         made.no += past.answer is False
         made.granted |= past.remembered
@@ -143,6 +142,7 @@ def _file_of(work: PastWork) -> str | None:
 
 def _folder_of(work: PastWork) -> Path:
     """Return the folder of the work, or the current one if that is gone."""
+    # an empty path would be the current folder, which is a folder, too
     there = bool(work.workspace) and Path(work.workspace).is_dir()
     return Path(work.workspace if there else ".").resolve()
 

@@ -42,7 +42,7 @@ class LeftOut(Struct, frozen=True):
 
 NewlyAllowed = Callable[[Sequence[GrantRule], Set[int]], Awaitable[Set[int]]]
 """A function that returns the indexes of the questions that rules would newly pre-approve."""
-MOST = 0.9
+MAX_SHARE = 0.9
 """The share of questions from which on a rule that saves a single question is not suggested."""
 
 
@@ -65,7 +65,7 @@ async def suggest_rules(
         best = max(candidates, key=lambda key: _worth(key, given, wanted))
         if (
             _worth(best, given, wanted) <= 1
-            and sum(each.saves for each in found) >= MOST * wanted.total()
+            and sum(each.saves for each in found) >= MAX_SHARE * wanted.total()
         ):
             break
         rules = tuple(rule for rule in candidates.pop(best) if rule not in chosen)

@@ -17,7 +17,7 @@ from forge_cli.inspection.defaults import MODELS
 from forge_cli.inspection.inspector import Inspector
 
 ProviderRow = dict[str, Any]
-PATIENCE = 5.0
+LIST_TIMEOUT = 5.0
 """Seconds that a provider has to list its models."""
 
 
@@ -104,7 +104,7 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
     if factory.ask is None or not ready:
         return {"models": found}
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(LIST_TIMEOUT):
             return {
                 "models": [*found, *(_listed(model, "server") for model in await factory.ask())]
             }
@@ -113,7 +113,7 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
     except TimeoutError:
         return {
             "models": found,
-            "unheard": f"it did not list its models within {PATIENCE:g} s",
+            "unheard": f"it did not list its models within {LIST_TIMEOUT:g} s",
         }
 
 

@@ -41,7 +41,7 @@ from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
 WORKER_FILE = "worker.yaml"
 LOADS = "loads"
-SAID = 400
+MAX_OUTPUT = 400
 
 
 async def check_target(target: str | None, worker: str | None) -> list[ConformanceCheck]:
@@ -262,7 +262,9 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
         differences = [outcome.error or outcome.status]
     if not differences:
         return None
-    given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
+    given = (
+        f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), MAX_OUTPUT)}: "
+    )
     said = _quote_output(done) if done else ""
     return f"{given if example.arguments else ''}{', and '.join(differences)}{said}"
 
@@ -283,5 +285,7 @@ def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
 def _quote_output(done: Finished) -> str:
     streams = {"stdout": done.stdout, "stderr": done.stderr}
     return "".join(
-        f"\n{name}: {cut(text.strip(), SAID)}" for name, text in streams.items() if text.strip()
+        f"\n{name}: {cut(text.strip(), MAX_OUTPUT)}"
+        for name, text in streams.items()
+        if text.strip()
     )

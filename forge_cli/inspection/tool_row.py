@@ -85,6 +85,7 @@ def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
                 rows = read(plugin)
+                # a broken plugin may be repaired from outside, such as by a missing package
                 if not any(row.error for row in rows):
                     cache.put(name, stamp, [asdict(row) for row in rows])
             found += rows
@@ -120,12 +121,11 @@ def _digest(found: object) -> str:
 def _stamp_of(folder: Path) -> str:
     """Return a stamp that changes when an executable is added, edited or removed."""
     found: list[tuple[str, int, int]] = []
-    for path in (
-        sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*")))
-        if os.access(folder, os.X_OK)
-        else ()
-    ):
-        with suppress(OSError):
+    paths: list[Path] = []
+    if os.access(folder, os.X_OK):  # else glob raises instead of finding nothing
+        paths = sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*")))
+    for path in paths:
+        with suppress(OSError):  # deleted since it was listed
             status = path.lstat()
             found.append((str(path), status.st_mtime_ns, status.st_size))
     return _digest(found)
@@ -134,7 +134,8 @@ def _stamp_of(folder: Path) -> str:
 def _cached_rows(value: Any) -> list[Row] | None:
     """Return rows from the cache, or None if this version of forge would not have written them."""
     try:
+        # another version of forge may have had other fields
         complete = all(row.keys() == set(Row.__struct_fields__) for row in value)
         return [Row(**row) for row in value] if complete else None
-    except (TypeError, AttributeError):
+    except (TypeError, AttributeError):  # not a list of dicts: the file was edited
         return None

@@ -34,7 +34,7 @@ from forge_cli.toolsets.executables.feedback import FeedbackStore
 from forge_cli.toolsets.executables.imported import ImportRecords
 from forge_cli.ui.wrap import wrap_for
 
-LONGEST_LINE = 1000
+MAX_DESCRIPTION = 1000
 """Characters of a description in a row."""
 
 
@@ -49,7 +49,7 @@ def _row(offer: Offer) -> Row:
         source.origin if source else "",
         tool.mode,
         offer.policy.approval_word(tool),
-        cut(tool.description.partition("\n")[0], LONGEST_LINE, "end"),
+        cut(tool.description.partition("\n")[0], MAX_DESCRIPTION, "end"),
         getattr(tool, "version", None),
         label=manual.label if manual else None,
         category=manual.category if manual else None,

@@ -19,9 +19,9 @@ from forge_cli.record.places import SessionLost
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.grants import all_offers
 
-PATIENCE = 3600.0
+ANSWER_TIMEOUT = 3600.0
 """Seconds to answer a question, after which the answer is no."""
-GRACE = 5.0
+CANCEL_TIMEOUT = 5.0
 """Seconds that a cancelled turn has to end its calls."""
 UNANSWERED = "no answer came in time"
 LEFT = "the editor has left"
@@ -63,7 +63,7 @@ class EditorQuestions:
         scope = anyio.CancelScope()
         self._open[request.request_id] = key, scope
         try:
-            with scope, anyio.move_on_after(PATIENCE):
+            with scope, anyio.move_on_after(ANSWER_TIMEOUT):
                 try:
                     decision = await self._decide(request)
                 except ConnectionError:
@@ -123,14 +123,14 @@ class EditorQuestions:
     async def _end_turn(self, reason: str) -> ApprovalDecision:
         """Interrupt the call that asks, so that it can be resumed; if that fails, deny it."""
         self._cancel(reason)
-        await anyio.sleep(GRACE)
+        await anyio.sleep(CANCEL_TIMEOUT)
         return ApprovalDecision(False, note=reason)
 
     async def _ask_line(self, request_id: str, prompt: str) -> None:
         """Answer a request for a line of text; empty if the editor cannot ask for one."""
         line = ""
         if self._client.can_fill_forms:
-            with suppress(Exception), anyio.move_on_after(PATIENCE):  # third-party code
+            with suppress(Exception), anyio.move_on_after(ANSWER_TIMEOUT):  # third-party code
                 line = await self._fill(prompt, "answer")
         if self._bus.is_open(request_id):
             with suppress(SessionLost):

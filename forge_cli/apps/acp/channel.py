@@ -18,9 +18,9 @@ from forge_cli.apps.acp.convert import Update
 from forge_cli.core.wire import JsonObject
 from forge_cli.process.client_lines import ClientLines, is_lost, request_id
 
-LAST_ANSWERS = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds that an editor has to read the last messages."""
-MOST_MESSAGES = float("inf")
+MAX_MESSAGES = float("inf")
 
 
 class EditorChannel:
@@ -29,7 +29,7 @@ class EditorChannel:
     def __init__(self, lines: ClientLines) -> None:
         self._lines = lines
         self._arriving, self._incoming = create_memory_object_stream[JsonObject](0)
-        self._outgoing, self._leaving = create_memory_object_stream[JsonObject](MOST_MESSAGES)
+        self._outgoing, self._leaving = create_memory_object_stream[JsonObject](MAX_MESSAGES)
         self._reading = anyio.CancelScope()
         self._written = anyio.Event()
 
@@ -85,7 +85,7 @@ class EditorChannel:
     async def close(self) -> None:
         """Wait until the posted messages are written, if the editor reads them."""
         self._outgoing.close()
-        with anyio.move_on_after(LAST_ANSWERS):
+        with anyio.move_on_after(CLOSE_TIMEOUT):
             await self._written.wait()
 
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from forge_cli import __version__
 from forge_cli.apps.acp.asking import LEFT
-from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel, EditorClient
+from forge_cli.apps.acp.channel import CLOSE_TIMEOUT, EditorChannel, EditorClient
 from forge_cli.apps.acp.convert import modes_of, options_of
 from forge_cli.apps.acp.given import Block, Servers, read_prompt, takes_servers
 from forge_cli.apps.acp.session import EditorSession
@@ -44,7 +44,7 @@ from forge_cli.record.log import session_files
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.sandbox.zones.declared import added_zone
 
-LISTED = 50
+MAX_LISTED = 50
 """Sessions in one answer; the editor asks for more."""
 
 
@@ -68,7 +68,7 @@ class EditorRequests:
         self.stop(LEFT)
         for session in (*self.live.values(), *self._starting):
             await session.ended.wait()
-        with anyio.move_on_after(LAST_ANSWERS):
+        with anyio.move_on_after(CLOSE_TIMEOUT):
             while self._unanswered:  # they have nothing to wait for any more
                 await self._answered.wait()
         await self._editor.connection.close()
@@ -169,7 +169,7 @@ class EditorRequests:
         if cursor is not None and cursor not in ids:
             raise RequestError.invalid_params({"details": "unknown cursor"})
         first = ids.index(cursor) + 1 if cursor is not None else 0
-        page = found[first : first + LISTED]
+        page = found[first : first + MAX_LISTED]
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
@@ -180,7 +180,7 @@ class EditorRequests:
                 )
                 for seen in page
             ],
-            next_cursor=page[-1].session if first + LISTED < len(found) else None,
+            next_cursor=page[-1].session if first + MAX_LISTED < len(found) else None,
         )
 
     async def close_session(self, session_id: str, **more: Any) -> schema.CloseSessionResponse:

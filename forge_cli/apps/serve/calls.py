@@ -17,9 +17,9 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.json.input_schema import InputSchema
 
-PATIENCE = 600.0
+ANSWER_TIMEOUT = 600.0
 """Seconds to answer a question, after which the answer is no."""
-MOST_SAID = 1000
+MAX_QUEUED = 1000
 """Messages of a call that wait to be sent; after that the oldest are dropped."""
 UNANSWERED = "no answer came in time"
 
@@ -86,7 +86,7 @@ class ServedCall:
         self.interrupt = InterruptSignal()
         self.questions: dict[str, CallQuestion | CallForm] = {}
         """Unanswered questions, by the ids of their requests."""
-        self._said: deque[CallMessage] = deque(maxlen=MOST_SAID)
+        self._said: deque[CallMessage] = deque(maxlen=MAX_QUEUED)
         self._progress: CallProgress | None = None
         self._outcome: ToolOutcome | None = None
         self._news = anyio.Event()
@@ -112,7 +112,7 @@ class ServedCall:
         question = self.questions[request.request_id] = CallQuestion(request)
         self._news.set()
         try:
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(ANSWER_TIMEOUT):
                 await question.answered.wait()
         finally:
             del self.questions[request.request_id]
@@ -126,7 +126,7 @@ class ServedCall:
         form = self.questions[key] = CallForm(asker, question, flat_schema(schema))
         self._news.set()
         try:
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(ANSWER_TIMEOUT):
                 await form.answered.wait()
         finally:
             del self.questions[key]

@@ -22,7 +22,7 @@ SEVERITY: tuple[mcp_types.LoggingLevel, ...] = (
     "alert",
     "emergency",
 )
-MOST_CLIENTS = 100
+MAX_CLIENTS = 100
 
 
 class ClientLogs:
@@ -36,7 +36,7 @@ class ClientLogs:
         self, context: ServerRequestContext[Any, Any], params: mcp_types.SetLevelRequestParams
     ) -> mcp_types.EmptyResult:
         self._levels[_client(context)] = SEVERITY.index(params.level)
-        while len(self._levels) > MOST_CLIENTS:
+        while len(self._levels) > MAX_CLIENTS:
             self._levels.popitem(last=False)
         return mcp_types.EmptyResult()
 

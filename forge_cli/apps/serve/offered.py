@@ -25,7 +25,7 @@ Context = ServerRequestContext[Any, Any]
 Page = mcp_types.PaginatedRequestParams | None
 NOT_FOUND = -32002
 """The protocol's error code for a resource that does not exist."""
-MOST_COMPLETIONS = 100
+MAX_COMPLETIONS = 100
 """Completions in one answer, as limited by the protocol."""
 
 
@@ -85,8 +85,8 @@ class OfferedExtras:
                 found = await self._prompts.complete(
                     params.ref.name, params.argument.name, params.argument.value
                 )
-        shown = [self._served.redactor.redact_text(value) for value in found[:MOST_COMPLETIONS]]
-        more = len(found) > MOST_COMPLETIONS
+        shown = [self._served.redactor.redact_text(value) for value in found[:MAX_COMPLETIONS]]
+        more = len(found) > MAX_COMPLETIONS
         return mcp_types.CompleteResult(
             completion=mcp_types.Completion(values=shown, total=len(found), has_more=more)
         )

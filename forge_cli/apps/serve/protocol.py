@@ -19,7 +19,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 
 from forge_cli import __version__
 from forge_cli.apps.serve.calls import (
-    PATIENCE,
+    ANSWER_TIMEOUT,
     CallForm,
     CallMessage,
     CallProgress,
@@ -43,9 +43,9 @@ from forge_cli.schema.tool import Tool
 from forge_cli.toolsets.mcp.transports import silence_sdk
 from forge_cli.ui.views import FindRenderer
 
-LOOK = 2.0
+CHECK_INTERVAL = 2.0
 """Seconds between two checks for changed tools."""
-MOST_CLIENTS = 100
+MAX_CLIENTS = 100
 CANCELLED = "the client cancelled it"
 
 
@@ -58,7 +58,7 @@ class McpRequests:
         self._find = find
         self._waiting: dict[str, ServedCall] = {}
         """Calls that wait for their client's answer, by the state that it sends back."""
-        self._sessions: deque[ServerSession] = deque(maxlen=MOST_CLIENTS)
+        self._sessions: deque[ServerSession] = deque(maxlen=MAX_CLIENTS)
         """Clients of the older generation, which are notified of new tools one by one."""
         self._logs = ClientLogs()
         self._listeners = InMemorySubscriptionBus()
@@ -96,7 +96,7 @@ class McpRequests:
                 on_read_resource=extras.read_resource,
                 on_set_logging_level=self._logs.set_level,
                 on_subscriptions_listen=ListenHandler(
-                    self._listeners, max_subscriptions=MOST_CLIENTS
+                    self._listeners, max_subscriptions=MAX_CLIENTS
                 ),
             )
         server.add_notification_handler(
@@ -108,7 +108,7 @@ class McpRequests:
         """Notify every client whenever the tools change; never returns."""
         before = self._offered()
         while True:
-            await anyio.sleep(LOOK)
+            await anyio.sleep(CHECK_INTERVAL)
             await self._served.refresh()
             if (now := self._offered()) == before:
                 continue
@@ -204,7 +204,7 @@ class McpRequests:
         """Ask the user of an older client; a failure is not a yes."""
         form = form_of(question, self._served.redactor, self._find)
         answer = None
-        with anyio.move_on_after(PATIENCE), suppress(MCPError, ValueError):
+        with anyio.move_on_after(ANSWER_TIMEOUT), suppress(MCPError, ValueError):
             answer = await context.session.elicit_form(
                 form.message, form.requested_schema, context.request_id
             )

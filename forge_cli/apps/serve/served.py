@@ -52,9 +52,9 @@ from forge_cli.schema.offering import GivenTools
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetConfig
 
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """Calls that run concurrently; others are queued."""
-MOST_OPEN = 100
+MAX_OPEN = 100
 """Calls that run, are queued or wait for an answer; further calls are refused."""
 CLOSED = "the server is shutting down"
 DELEGATING = "workers"
@@ -87,7 +87,7 @@ class ServedWorker:
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
         """The number of calls so far."""
-        self._turns = anyio.Semaphore(AT_ONCE)
+        self._turns = anyio.Semaphore(MAX_CONCURRENT)
         self._refreshing = anyio.Lock()
         self._stack = AsyncExitStack()
         self._announcer = Announcer(self.bus, is_root=True)
@@ -191,9 +191,9 @@ class ServedWorker:
         """Start a call; raise a ToolError if too many are open."""
         if self._ending is not None:
             raise ToolError(f"{name} was not called: {CLOSED}")
-        if len(self._calls) >= MOST_OPEN:
+        if len(self._calls) >= MAX_OPEN:
             raise ToolError(
-                f"{name} was not called: {MOST_OPEN} calls are already open; wait for one of them"
+                f"{name} was not called: {MAX_OPEN} calls are already open; wait for one of them"
             )
         self.made += 1
         call = ServedCall(ToolCall(new_id("call"), name, args), can_ask=can_ask)

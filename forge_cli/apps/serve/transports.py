@@ -44,7 +44,7 @@ Incoming = ObjectReceiveStream[SessionMessage | Exception]
 Outgoing = ObjectSendStream[SessionMessage]
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
-LAST_ANSWERS = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds to answer open requests after the input has ended."""
 
 
@@ -86,7 +86,7 @@ class Messages:
                 if isinstance(message, JSONRPCRequest):
                     self._unanswered.add(message.id)
                 await arriving.send(SessionMessage(message))
-            with anyio.move_on_after(LAST_ANSWERS):
+            with anyio.move_on_after(CLOSE_TIMEOUT):
                 while self._unanswered:
                     await self._answered.wait()
                     self._answered = anyio.Event()
@@ -115,7 +115,7 @@ HOST = "127.0.0.1"
 PATH = "/mcp"
 BODY_MAX = 10 * 1024 * 1024
 """Bytes of one request."""
-MOST_SESSIONS = 100
+MAX_SESSIONS = 100
 
 
 class HttpListener:
@@ -174,7 +174,7 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
     from forge_cli.ui.server import new_server
 
     manager = StreamableHTTPSessionManager(
-        server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS
+        server, max_request_body_size=BODY_MAX, max_sessions=MAX_SESSIONS
     )
     running = new_server(TokenGate(manager.handle_request, listener))
 

@@ -31,7 +31,7 @@ from forge_cli.ui.wrap import wrap_for
 app = new_app()
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-SHOWN = 5
+MAX_SHOWN = 5
 """Calls that are listed below a rule."""
 
 
@@ -120,10 +120,11 @@ def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut])
         yield from _texts(each.rules)
         yield f"  saves {each.saves} of {counted(asked, 'question')}"
         yield from (
-            f"  would also have allowed: {described(also.past.call)}" for also in each.also[:SHOWN]
+            f"  would also have allowed: {described(also.past.call)}"
+            for also in each.also[:MAX_SHOWN]
         )
-        if len(each.also) > SHOWN:
-            yield f"  and {len(each.also) - SHOWN} more"
+        if len(each.also) > MAX_SHOWN:
+            yield f"  and {len(each.also) - MAX_SHOWN} more"
     for left in left_out:
         yield from (f"left out: {text}" for text in _texts(left.rules))
         yield f"  you denied: {described(left.denied.past.call)}"

@@ -44,8 +44,8 @@ HOST, PATH = "127.0.0.1", "/callback"
 BY_HAND = (
     "register forge there, and add the client to the server's definition: oauth: {client_id: ...}"
 )
+# the SDK raises no class of its own for this, only a message with the server's whole response
 _REFUSED = re.compile(r"Registration failed: (\d{3})\b")
-"""The SDK's error messages, which quote the server's whole response."""
 DONE = "Login complete. You can close this page.\n"
 
 
@@ -59,6 +59,7 @@ async def listening() -> AsyncIterator[
     """Yield a local address for the browser's redirect, and a stream of what arrives there."""
     from starlette.responses import PlainTextResponse
 
+    # unbounded: the server must not wait for a reader that has already got its answer
     send_answer, answers = anyio.create_memory_object_stream[Answer](math.inf)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -122,7 +123,7 @@ def find_server(name: str, worker: str | None) -> McpServer:
     return server
 
 
-PATIENCE = 300.0
+LOGIN_TIMEOUT = 300.0
 """Seconds that a person has to log in."""
 
 app = new_app()
@@ -171,7 +172,7 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
     silence_sdk()
     tokens = KeptTokens(None, lambda entry: None)
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(LOGIN_TIMEOUT):
             async with listening() as (redirect_uri, pasted, answers):
                 person = _Person(pasted, answers)
                 auth = oauth_provider(
@@ -188,7 +189,7 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
                 ):
                     pass
     except TimeoutError:
-        raise LoginError(f"no login within {PATIENCE / 60:g} minutes") from None
+        raise LoginError(f"no login within {LOGIN_TIMEOUT / 60:g} minutes") from None
     except Exception as error:  # anything the SDK, or a server it talks to, raises
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None

@@ -19,9 +19,9 @@ from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
 
-WORDS = 60
+MAX_TASK = 60
 """Characters of the task if standard output is not a terminal."""
-RECENT = 20
+MAX_LISTED = 20
 """Sessions that a terminal shows by default."""
 
 
@@ -38,7 +38,7 @@ def list_sessions(
             "--number",
             metavar="N",
             min=1,
-            help=f"The last N. Default: {RECENT} on a terminal, else all.",
+            help=f"The last N. Default: {MAX_LISTED} on a terminal, else all.",
         ),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Sessions of every folder.")] = False,
@@ -57,13 +57,13 @@ def list_sessions(
         if worker in (None, row.get("worker")) and (everywhere or _is_here(row))
     ]
     found = found if as_json else fold_batches(found)
-    rows = found[: number or (RECENT if on_terminal else None)]
+    rows = found[: number or (MAX_LISTED if on_terminal else None)]
     if as_json:
         print_json(list(map(camel_keys, rows)))
     elif on_terminal:
         _print_short(rows)
         if number is None and len(rows) < len(found):
-            sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
+            sys.stdout.write(f"these are the last {MAX_LISTED}; -n shows more\n")
         if elsewhere := (len(every) if not everywhere and not found else 0):
             sys.stdout.write(
                 f"none in this folder; --all lists {counted(elsewhere, 'session')} elsewhere\n"
@@ -87,7 +87,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "started": started,
         "calls": row["tool_calls"],
-        "task": cut(_about(row), WORDS, "end"),
+        "task": cut(_about(row), MAX_TASK, "end"),
     }
 
 

@@ -22,9 +22,9 @@ from forge_cli.ui.wrap import fit
 
 app = new_app()
 
-SHOWN = 3
+MAX_SHOWN = 3
 """Matches of one session that a terminal shows."""
-WORDS = {
+EVENT_NAMES = {
     "message": "said",
     "toolStarted": "call",
     "toolResult": "result",
@@ -82,13 +82,13 @@ def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str)
         paint(fit(f"{visible(session)}  {day}  {visible(seen.worker)}  {about}", width), BOLD)
     )
     sys.stdout.write("\n")
-    for hit in hits[:SHOWN]:
-        kind = f"  {WORDS.get(hit['event'], visible(hit['event'])):8} "
+    for hit in hits[:MAX_SHOWN]:
+        kind = f"  {EVENT_NAMES.get(hit['event'], visible(hit['event'])):8} "
         sys.stdout.write(
             f"{kind}{around(visible(hit['excerpt']), visible(wanted), width - len(kind))}\n"
         )
-    if len(hits) > SHOWN:
+    if len(hits) > MAX_SHOWN:
         sys.stdout.write(
-            f"  and {counted(len(hits) - SHOWN, 'more place')}: "
+            f"  and {counted(len(hits) - MAX_SHOWN, 'more place')}: "
             f"forge sessions show {visible(session)}\n"
         )

@@ -24,7 +24,7 @@ from forge_cli.ui.table import print_json
 
 app = new_app()
 
-SHOWN = 20_000
+MAX_SHOWN = 20_000
 """Characters of one file that are shown before the question."""
 MAX_USAGE = 2000
 _STARTED = {
@@ -107,7 +107,7 @@ def _show_files(tool: FoundTool) -> None:
         if b"\0" in content.data:
             sys.stderr.write("  (not text)\n")
             continue
-        text = readable(cut(content.data.decode(errors="replace"), SHOWN))
+        text = readable(cut(content.data.decode(errors="replace"), MAX_SHOWN))
         sys.stderr.writelines(f"  {line}\n" for line in text.split("\n"))
     sys.stderr.write("\n")
 

@@ -209,7 +209,7 @@ def test_a_signal_ends_it_in_good_order(helper: Project, server: Callable[..., S
 def test_an_editor_that_never_answers_has_said_no_after_a_while(
     helper: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "PATIENCE", 0.2)
+    monkeypatch.setattr(asking, "ANSWER_TIMEOUT", 0.2)
     helper.write("script.yaml", ASKS)
     work = RunOptions(
         worker=str(helper.folder / "worker.yaml"),

@@ -380,8 +380,8 @@ def test_a_thousand_calls_at_once_are_bounded(helper: Project, mode: str, many: 
     with_client(helper, mode, use)
     assert len(results) == many
     done = [result for result in results if not result.is_error]
-    assert len(done) >= served_module.MOST_OPEN
-    assert max(int(text_of(result)) for result in done) <= served_module.AT_ONCE
+    assert len(done) >= served_module.MAX_OPEN
+    assert max(int(text_of(result)) for result in done) <= served_module.MAX_CONCURRENT
     assert all(
         "100 calls are open already" in text_of(result) for result in results if result.is_error
     )
@@ -406,7 +406,7 @@ def test_secrets_do_not_leave_and_what_is_too_large_is_cut(
 def test_clients_hear_of_new_tools(
     helper: Project, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "LOOK", 0.05)
+    monkeypatch.setattr(protocol, "CHECK_INTERVAL", 0.05)
     helper.write("worker.yaml", WORKER + "  executables: {}\n")
     tool = helper.home / "tools" / "greet"
     tool.mkdir(parents=True)
@@ -447,7 +447,7 @@ def test_clients_hear_of_new_tools(
 def test_clients_do_not_hear_of_tools_that_look_the_same(
     helper: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "LOOK", 0.01)
+    monkeypatch.setattr(protocol, "CHECK_INTERVAL", 0.01)
     helper.write("worker.yaml", "name: helper\nplugins: [./tools.py]\ntoolsets: {fresh: {}}\n")
     helper.write("tools.py", FRESH)
     found: list[set[str]] = []
@@ -527,7 +527,7 @@ def test_an_answer_for_another_call_counts_for_none(helper: Project) -> None:
 def test_a_question_that_nobody_answers_is_a_no(
     helper: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forge_cli.apps.serve.calls.PATIENCE", 0.2)
+    monkeypatch.setattr("forge_cli.apps.serve.calls.ANSWER_TIMEOUT", 0.2)
     done = anyio.Event()
 
     async def work() -> None:
