@@ -1,4 +1,4 @@
-"""What every test needs: a home of its own, an environment without surprises, and calm property tests."""
+"""The environment of every test: an own home, no variables of the developer, fast property tests."""
 
 import os
 import re
@@ -45,7 +45,7 @@ SHARED = pytest.StashKey[Warm]()
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for one test; pytest would look at those of all tests before it for a name that is free."""
+    """Return a folder for one test, without pytest's search for a free name among all others."""
     name = re.sub(r"\W", "_", request.node.name)[:24]
     folder = tmp_path_factory.getbasetemp() / f"{name}{next(_FOLDERS)}"
     folder.mkdir(mode=0o700)
@@ -54,7 +54,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def kept_path(tmp_path: Path) -> Path:
-    """A folder for what forge keeps; in some layouts it is in another file system than ``tmp_path``."""
+    """Return a folder for forge's files; some layouts put it on another file system."""
     folder = homes(tmp_path.parent) / f"kept-{tmp_path.name}"
     folder.mkdir(mode=0o700)
     return folder
@@ -64,7 +64,7 @@ def kept_path(tmp_path: Path) -> Path:
 def _own_environment(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep the developer's home, settings and terminal out of the tests, and the tests out of them."""
+    """Isolate tests from the developer's home, settings and terminal."""
     for name in list(os.environ):
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
@@ -77,7 +77,7 @@ def _own_environment(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Let the processes of pytest-xdist have one warm process; it is about to be ready when the first test wants it."""
+    """Start one fork server for all processes of pytest-xdist."""
     if SHARED not in node.config.stash:
         stack = ExitStack()
         node.config.stash[SHARED] = stack.enter_context(started())
@@ -87,7 +87,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.fixture(scope="session")
 def warm(request: pytest.FixtureRequest) -> Iterator[Warm]:
-    """forge in processes of its own that start at once; started for the first test that wants one."""
+    """Yield forge in processes that start at once; the server starts with the first test."""
     shared = getattr(request.config, "workerinput", {}).get("warm")
     with nullcontext(Warm(Path(shared))) if shared else started() as found:
         found.wait()
@@ -96,7 +96,7 @@ def warm(request: pytest.FixtureRequest) -> Iterator[Warm]:
 
 @pytest.fixture
 def forked_looks(monkeypatch: pytest.MonkeyPatch, warm: Warm) -> None:
-    """Looks at third-party code that start at once and are not confined, for tests with many."""
+    """Fork the looks at third-party code: they start at once, and are not confined."""
     monkeypatch.setenv(FORKED_LOOKS, str(warm.python))
     for name, value in forked_look(str(warm.python)).items():
         monkeypatch.setattr(loading_child, name, value)
@@ -104,13 +104,13 @@ def forked_looks(monkeypatch: pytest.MonkeyPatch, warm: Warm) -> None:
 
 @dataclass
 class WarmProject(Project):
-    """A project whose command line is a process of its own that starts at once."""
+    """A project whose ``forge`` method starts at once."""
 
     find: Callable[[], Warm]
 
     @property
     def home(self) -> Path:
-        """Beside the project, or in another file system, where tests share a folder."""
+        """The home beside the project, or on another file system in some layouts."""
         folder = homes(self.folder.parent)
         return (
             super().home
@@ -136,7 +136,7 @@ class WarmProject(Project):
 
 @pytest.fixture
 def project(tmp_path: Path, request: pytest.FixtureRequest) -> Project:
-    """An empty project, in which a test writes its worker and tools."""
+    """Return an empty project, in which a test writes its worker and tools."""
     folder = tmp_path / "project"
     folder.mkdir()
     return WarmProject(folder, partial(request.getfixturevalue, "warm"))

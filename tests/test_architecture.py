@@ -1,4 +1,4 @@
-"""The house rules that a reader relies on: who imports whom, and what stands in one place only."""
+"""The rules of the house: who imports whom, and what is done in one place only."""
 
 import ast
 import re
@@ -894,7 +894,7 @@ def test_the_public_face_is_small_and_its_stub_is_what_is_loaded() -> None:
     )
 
 
-def test_what_a_program_around_a_worker_needs_stays_at_the_top() -> None:
+def test_embedding_names_stay_at_the_top() -> None:
     names = "WorkerRuntime load_worker ApprovalDecision EventBus InterruptSignal RuntimeUI derive_fields"
     names += " parse_command classify_command cli_approval_callback trace_formatter"
     with warnings.catch_warnings():
@@ -902,7 +902,7 @@ def test_what_a_program_around_a_worker_needs_stays_at_the_top() -> None:
         assert [name for name in names.split() if not callable(getattr(forge_cli, name))] == []
 
 
-def test_what_plugins_and_examples_import_is_where_it_is_public() -> None:
+def test_examples_and_templates_import_from_public_modules() -> None:
     """Also in the templates and documents from which people copy."""
     paths = [
         *ROOT.glob("docs/**/*.md"),

@@ -358,7 +358,7 @@ def alike(seen: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("group", ["SILENT", "SPEAKING", "ACTING"])
-def test_the_same_tools_but_for_where_they_come_from(benches: dict[str, Bench], group: str) -> None:
+def test_tools_are_equal_except_for_their_source(benches: dict[str, Bench], group: str) -> None:
     def offered(bench: Bench) -> list[Any]:
         tools = sorted(anyio.run(tools_of, bench.worker(group, {})), key=lambda each: each.name)
         assert [str(each.source) for each in tools] == [

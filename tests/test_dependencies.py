@@ -51,7 +51,7 @@ def modules_of(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
+def test_imports_and_declared_dependencies_match() -> None:
     failures = []
     for folder, code in ((ROOT, ROOT / "forge_cli"), *((each, each / "src") for each in PLUGINS)):
         names, wanted = set(declared(folder)) - {"forge-workers"}, imported(code)

@@ -336,7 +336,7 @@ def test_nothing_is_missing(subject: Subject) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_what_is_missing_is_noticed(subject: Subject) -> None:
+def test_undocumented_names_are_noticed(subject: Subject) -> None:
     found = list(subject())
     assert found
     assert not any(Documentation().has(needed) for needed in found)

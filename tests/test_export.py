@@ -104,7 +104,7 @@ async def test_the_question_says_that_the_program_wants_the_call(project: Projec
     assert asked == ["the program that runs w wants to call pay"]
 
 
-async def test_without_anybody_to_ask_a_call_that_asks_is_denied(project: Project) -> None:
+async def test_exported_call_that_asks_is_denied_without_a_person(project: Project) -> None:
     async with opened(project) as (runtime, _):
         outcome = await runtime.call("pay", {"amount": 5})
     assert (outcome.status, outcome.by) == ("denied", "headless")

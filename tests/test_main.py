@@ -27,7 +27,7 @@ STARTS = {
 }
 
 
-def test_nothing_is_imported_from_the_working_directory(project: Project) -> None:
+def test_main_imports_nothing_from_the_working_directory(project: Project) -> None:
     for name in ("typer", "yaml", "pydantic", "signal", "anyio"):
         project.write(f"{name}.py", "open('planted', 'w').write(__name__)\nraise SystemExit(99)\n")
     project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")

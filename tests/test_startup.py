@@ -107,7 +107,7 @@ def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
     }
 
 
-def test_without_arguments_no_command_is_loaded(tmp_path: Path) -> None:
+def test_forge_without_arguments_loads_no_command(tmp_path: Path) -> None:
     modules = imported_by(tmp_path)
     assert not modules & SDKS
     assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
@@ -186,7 +186,7 @@ def too_many(own: list[str]) -> str:
     )
 
 
-def test_what_grew_is_named() -> None:
+def test_module_count_names_what_grew() -> None:
     known = KNOWN_MODULES.read_text().split()
     assert "New since headless_modules.txt was written: forge_cli.core.new." in too_many(
         [*known, "forge_cli.core.new"]
@@ -232,7 +232,7 @@ def test_the_engine_is_loaded_in_the_child_where_the_worker_names_code(
     }
 
 
-def test_what_others_do_at_exit_is_done_and_no_module_is_taken_apart() -> None:
+def test_exit_handlers_of_others_run_without_module_teardown() -> None:
     """Python would take apart all that was imported, a tenth of the time of a command."""
     look = "import atexit, sys; sys.argv = ['forge', '--version']; from forge_cli.__main__ import main; "
     command = [
@@ -285,7 +285,7 @@ def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) 
     assert not modules & {"prompt_toolkit", "anthropic", "forge_cli.apps.chat.screen"}
 
 
-def test_one_task_needs_nothing_of_a_conversation(tmp_path: Path) -> None:
+def test_headless_run_loads_no_conversation(tmp_path: Path) -> None:
     modules = imported_by(
         tmp_path, "run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral"
     )

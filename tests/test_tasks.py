@@ -47,7 +47,7 @@ def test_a_task_that_is_not_there_is_named() -> None:
     assert (done.returncode, done.stderr) == (1, "no such task: dance\n")
 
 
-def test_there_are_twenty_and_none_is_solved_before_it_is_begun() -> None:
+def test_twenty_tasks_start_unsolved() -> None:
     tasks = yaml.safe_load(RUNNER.with_name("tasks.yaml").read_text())
     assert len({task["name"] for task in tasks}) == len(tasks) == 20
     for task in tasks:

@@ -268,7 +268,7 @@ def annotated_classes(value: type) -> Iterator[type]:
                 yield from classes_in(hint)
 
 
-def test_what_an_author_annotates_with_can_be_imported() -> None:
+def test_types_for_annotations_are_public() -> None:
     hidden = set()
     for value in PUBLIC.values():
         if isinstance(value, type) and value.__module__.startswith("forge_cli.core"):

@@ -44,9 +44,10 @@ def doctor(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that forge can work here: Python, home, terminal, models, plugins and your own tools.
+    """Check that forge can work here, and show what to do if not.
 
-    Each problem is printed with its remedy. --clean checks nothing: it removes what killed commands
+    Checks Python, home, terminal, models, plugins and your own tools; each problem is printed with
+    its remedy. --clean checks nothing: it removes what killed commands
     left behind, and exits with 1 if something could not be removed.
     """
     if clean:

@@ -161,7 +161,7 @@ def test_an_error_of_the_system_names_the_file(probe) -> None:
     assert done.returncode == 1
     assert (
         done.stderr
-        == "forge: /full/log cannot be used: No space left on device\n  make room there\n"
+        == "forge: /full/log cannot be used: No space left on device\n  free some space there\n"
     )
 
 
@@ -270,7 +270,7 @@ def test_an_error_that_cannot_be_told_stops_nothing(probe, unbuffered: str) -> N
 
 
 @pytest.mark.parametrize(("closed", "code"), [("<&- 2>&-", 0), (">&-", 1), ("<&- >&- 2>&-", 1)])
-def test_of_closed_standard_streams_only_the_output_is_an_error(closed: str, code: int) -> None:
+def test_closed_output_is_an_error_and_closed_input_is_not(closed: str, code: int) -> None:
     shell = f"{sys.executable} -c '{START}' --version {closed}"
     done = subprocess.run(
         ["sh", "-c", shell], text=True, capture_output=True, timeout=60, check=False
@@ -289,7 +289,7 @@ def test_an_abandoned_thread_does_not_hold_the_process_nor_its_output(probe) -> 
     assert (done.returncode, done.stdout, done.stderr) == (5, "done", "")
 
 
-def test_elsewhere_forge_says_where_it_works() -> None:
+def test_unsupported_system_is_refused_with_the_supported_ones() -> None:
     start = (
         "import sys; sys.platform = 'win32'\nfrom forge_cli.cli.app import main\nsys.exit(main())"
     )

@@ -91,7 +91,7 @@ def test_a_verdict_for_programs_and_for_people(cli, tester, words: list[str], ve
     assert cli("approve", "worker.yaml", *words).out.startswith(f"{verdict}: {words[0]}\n")
 
 
-def test_what_a_session_could_allow(cli, tester) -> None:
+def test_approve_lists_what_a_session_could_allow(cli, tester) -> None:
     call = "approve", "worker.yaml", "write_file", "path=/output/a", "content=x"
     rule = "sandbox.zones.output.approval.write: preApproved"
     assert cli(*call).out.endswith(f"  can be allowed for a session by: {rule}\n")
@@ -133,7 +133,7 @@ def test_nothing_is_executed(cli, tester) -> None:
         (["worker.yaml", "echo", "word"], 2, "'word' is not KEY=VALUE"),
         (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is not JSON"),
         (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),
-        (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch brings the input"),
+        (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch takes the input"),
         (
             ["worker.yaml", "--batch", "nosuch"],
             2,

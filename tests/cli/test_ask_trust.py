@@ -107,7 +107,7 @@ def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(
 
 
 @pytest.mark.long
-def test_no_status_line_is_drawn_below_a_question(terminal, writer: Project, script) -> None:
+def test_question_has_no_status_line_below(terminal, writer: Project, script) -> None:
     with_settings(writer, script)
     asked = terminal("run", "worker.yaml", "Go.", TERM="xterm")
     asked.expect(QUESTION)
@@ -131,7 +131,9 @@ def test_a_question_is_asked_on_the_terminal_where_standard_input_is_something_e
 
 
 @pytest.mark.parametrize("more", ["-p", "< /dev/null", "2> errors.txt"])
-def test_nothing_is_asked_of_nobody(terminal, writer: Project, script, more: str) -> None:
+def test_trust_is_not_asked_without_a_terminal(
+    terminal, writer: Project, script, more: str
+) -> None:
     script("{calls: [{tool: echo, input: {text: hi}}]}", "{text: done}")
     line = f'printf words | "$0" -m forge_cli run worker.yaml "Say it." {more}'
     keyboard = terminal(program=("sh", "-c", line, sys.executable))

@@ -60,7 +60,7 @@ def test_a_scripted_model_ignores_them(cli, reader: Project) -> None:
     assert (done.code, done.out, done.err) == (0, "look, said.\n", "")
 
 
-def test_without_files_the_message_names_none(cli, reader: Project) -> None:
+def test_attachment_without_files_adds_no_names(cli, reader: Project) -> None:
     lines = [
         json.loads(line) for line in cli("run", "worker.yaml", "look", "--json").out.splitlines()
     ]
@@ -107,7 +107,7 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
         ("blob", "it is neither UTF-8 text, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
     ],
 )
-def test_what_cannot_be_attached_ends_it_before_it_starts(
+def test_invalid_attachment_ends_the_run_before_it_starts(
     cli, reader: Project, file: str, problem: str
 ) -> None:
     reader.write("script.yaml", "turns: []\n")
@@ -193,9 +193,7 @@ def forge_toolsets():
 """
 
 
-def test_no_plugins_leaves_what_comes_with_forge(
-    cli, reader: Project, install, monkeypatch
-) -> None:
+def test_no_plugins_flag_keeps_builtin_tools(cli, reader: Project, install, monkeypatch) -> None:
     site = install("forge-tools-weather", "weather_tools", WEATHER, "weather = weather_tools")
     monkeypatch.syspath_prepend(str(site))
     reader.write("worker.yaml", WORKER + "toolsets: {weather: {}}\n")

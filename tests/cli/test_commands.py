@@ -118,7 +118,7 @@ def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: S
 
 
 @pytest.mark.long
-def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
+def test_failing_plugin_command_is_reported_in_a_sentence(site: Site) -> None:
     site.add(
         "greeter",
         "command.greet = greeter:greet",
@@ -175,7 +175,7 @@ def test_forge_keeps_the_names_of_its_own_commands(site: Site, name: str) -> Non
     assert rows["greeter"]["error"] == told
 
 
-def test_two_packages_with_one_name(site: Site) -> None:
+def test_command_of_two_packages_is_refused(site: Site) -> None:
     site.add("greeter", "command.greet = greeter:greet")
     site.add("other", "command.greet = other:greet")
     code, out, err = site.forge("greet")

@@ -57,7 +57,7 @@ WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
         (["tools", "nonsense", ""], []),
     ],
 )
-def test_what_could_be_typed_next(words: list[str], found: list[str]) -> None:
+def test_completion_offers_matching_words(words: list[str], found: list[str]) -> None:
     assert complete(words) == found
 
 
@@ -147,7 +147,7 @@ def test_zsh_completes_by_its_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shell", "told"), [("tcsh", "the shell 'tcsh' is not one of bash"), ("", "SHELL does not")]
+    ("shell", "told"), [("tcsh", "the shell 'tcsh' is not one of bash"), ("", "SHELL is not set")]
 )
 def test_another_shell_is_a_sentence(cli, monkeypatch, shell: str, told: str) -> None:
     monkeypatch.setenv("SHELL", f"/bin/{shell}" if shell else "")

@@ -57,7 +57,7 @@ def shown(cli, project: Project) -> Any:
     return rows
 
 
-def test_without_files_everything_is_a_default(shown, project: Project) -> None:
+def test_config_without_files_shows_defaults(shown, project: Project) -> None:
     assert shown() == {
         "home": (str(project.home), "environment", "FORGE_HOME"),
         "model": (None, "default", None),
@@ -116,7 +116,7 @@ def test_rules_of_both_files_hold(cli, project: Project, monkeypatch: pytest.Mon
     ]
 
 
-def test_one_that_is_not_trusted_is_told_and_not_shown(cli, project: Project) -> None:
+def test_untrusted_project_config_is_reported_and_not_shown(cli, project: Project) -> None:
     file = project.write(".forge/config.yaml", PROJECT)
     done = cli("config", "show")
     assert (
@@ -175,7 +175,7 @@ def test_the_table_has_room_for_the_places(
         ('models: {"opnai:x": {context: 8192}}', "1:10", "there is no model provider 'opnai'"),
     ],
 )
-def test_what_could_not_be_used_is_an_error_with_its_place(
+def test_invalid_config_is_an_error_with_its_place(
     cli, project: Project, text: str, place: str, says: str
 ) -> None:
     project.home.mkdir(exist_ok=True)
@@ -261,7 +261,7 @@ def test_a_value_is_read_as_it_would_be_in_the_file(cli, project: Project, line:
     assert YAML_WORDS[line] in (project.home / "config.yaml").read_text()
 
 
-def test_what_could_not_be_used_is_not_written(cli, project: Project) -> None:
+def test_invalid_value_is_not_written(cli, project: Project) -> None:
     file = project.home / "config.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(FILE)
@@ -273,7 +273,9 @@ def test_what_could_not_be_used_is_not_written(cli, project: Project) -> None:
     assert failures == []
 
 
-def test_without_a_file_one_is_made(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_set_creates_a_missing_file(
+    cli, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert cli("config", "set", "model", "script:a.yaml").code == 0
     file = project.home / "config.yaml"
     assert (file.read_text(), file.stat().st_mode & 0o777) == ('model: "script:a.yaml"\n', 0o600)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path.stem for path in ROOT.glob("docs/*.md"))
 
 
-def test_all_pages_are_listed(cli) -> None:
+def test_docs_lists_all_pages(cli) -> None:
     rows = json.loads(cli("docs", "--json").out)
     assert [row["page"] for row in rows] == PAGES
     assert all(row["title"] and row["about"] and "](" not in row["about"] for row in rows)
@@ -26,7 +26,7 @@ def test_all_pages_are_listed(cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["mcp", "mcp.md", "MCP"])
-def test_in_a_pipe_a_page_is_what_it_is(cli, name: str) -> None:
+def test_docs_in_a_pipe_prints_the_markdown(cli, name: str) -> None:
     done = cli("docs", name)
     assert (done.code, done.out) == (0, (ROOT / "docs" / "mcp.md").read_text())
 
@@ -39,13 +39,13 @@ def test_a_page_that_is_not_there(cli) -> None:
     )
 
 
-def test_without_its_documentation_forge_says_so(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docs_reports_missing_documentation(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docs, "PLACES", ())
     assert cli("docs").err.startswith("forge: this installation has no documentation")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_nothing_is_left_for_browsers_and_tests(page: str) -> None:
+def test_docs_on_a_terminal_hides_marks_for_browsers_and_tests(page: str) -> None:
     shown = for_terminal((ROOT / "docs" / f"{page}.md").read_text())
     assert not re.search(r"^ *<!--|^!\[|^```\w+ \S|\]\([\w.#/-]*\)", shown, re.MULTILINE)
 

@@ -67,7 +67,7 @@ def checks(done) -> dict[str, dict]:
     return {check["id"]: check for check in json.loads(done.out)["checks"]}
 
 
-def test_the_shape(cli) -> None:
+def test_doctor_json_has_its_documented_shape(cli) -> None:
     done = cli("doctor", "--json")
     found = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
@@ -104,7 +104,7 @@ def test_the_weaker_mechanism_is_named_as_such(project: Project, tmp_path: Path)
     ]
 
 
-def test_for_people(cli, project: Project) -> None:
+def test_doctor_report_for_people(cli, project: Project) -> None:
     done = cli("doctor")
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
@@ -175,7 +175,7 @@ def test_a_plugin_that_works(cli, plugin) -> None:
     }
 
 
-def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
+def test_doctor_reports_a_toolset_of_two_packages(cli, plugin) -> None:
     plugin("forge-tools-one", WEATHER, "weather")
     plugin("forge-tools-two", WEATHER, "weather")
     done = cli("doctor")
@@ -254,7 +254,7 @@ def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
 def test_a_home_where_no_file_can_be_made(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_HOME", "/proc/x")
     assert checks(cli("doctor", "--json"))["home"]["detail"].startswith(
-        "/proc/x: /proc takes no files: "
+        "/proc/x: /proc is not writable: "
     )
 
 
@@ -283,7 +283,7 @@ def test_a_config_that_is_broken(cli, project: Project, text: str, problem: str)
     assert checks(done)["toolset.filesystem"]["ok"]
 
 
-def test_in_a_process_of_its_own(project: Project, tmp_path: Path) -> None:
+def test_doctor_runs_without_a_terminal(project: Project, tmp_path: Path) -> None:
     done = project.forge("doctor", "--json", env={"CI": "1"})
     assert (done.returncode, done.stderr) == (0, "")
     assert not {check["id"]: check for check in json.loads(done.stdout)["checks"]}["terminal"]["ok"]

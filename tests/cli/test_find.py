@@ -55,7 +55,7 @@ def test_names_work_wherever_a_worker_is_named(cli, project) -> None:
     assert "there is no record" in cli("test", "writer").err
 
 
-def test_without_a_model_the_ways_to_name_one_are_said(cli, monkeypatch) -> None:
+def test_run_without_a_model_names_the_ways_to_set_one(cli, monkeypatch) -> None:
     monkeypatch.delenv("FORGE_MODEL", raising=False)
     done = cli("run", "coder", "go", "-p")
     assert (done.code, done.out) == (3, "")
@@ -99,7 +99,9 @@ def test_a_path_wins_over_a_name_and_says_so(cli, project) -> None:
     project.write("coder/here.yaml", "turns:\n  - text: from the folder\n")
     done = cli("run", "coder", "go", "-p")
     assert (done.code, done.out) == (0, "from the folder\n")
-    assert done.err == "forge: coder is a path here; the shipped worker of that name is not used\n"
+    assert (
+        done.err == "forge: coder is a path here, so the shipped worker of that name is not used\n"
+    )
 
 
 def test_a_folder_without_a_worker_is_not_in_the_way_of_a_name(cli, project) -> None:
@@ -144,7 +146,7 @@ def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_tr
     assert cli("approve", "coder", "shell", "command=git push").out.startswith("blocked: shell")
 
 
-def test_what_has_to_be_typed_to_resume_is_what_was_typed(cli, project) -> None:
+def test_resume_command_repeats_what_was_typed(cli, project) -> None:
     project.write("two.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]\n")
     done = cli("run", "coder", "go", "-m", "script:two.yaml", "--max-turns", "1")
     assert done.code == 5
@@ -152,7 +154,7 @@ def test_what_has_to_be_typed_to_resume_is_what_was_typed(cli, project) -> None:
     assert done.err.endswith(" -m script:two.yaml\n")
 
 
-def test_what_has_to_be_typed_to_resume_names_folder_and_model(cli, project) -> None:
+def test_resume_command_names_folder_and_model(cli, project) -> None:
     project.write("two.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]\n")
     project.write("sub/there.txt", "")
     started = [
@@ -185,7 +187,7 @@ def test_what_has_to_be_typed_to_resume_names_folder_and_model(cli, project) -> 
 QUESTION = "Use it until one of its files changes? [y]es, [n]o > "
 
 
-def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -> None:
+def test_trust_from_the_terminal_lasts_until_a_file_changes(project, terminal) -> None:
     project.write(".forge/workers/coder.yaml", ROGUE)
     project.write(".forge/workers/tools.py", "def go() -> str:\n    return ''\n")
     run = ("run", "coder", "me", *MODEL, "--trace", "quiet")

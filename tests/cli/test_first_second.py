@@ -91,7 +91,7 @@ del gone
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_one_that_python_drops_ends_the_process(number: signal.Signals) -> None:
+def test_dropped_interrupt_ends_the_process(number: signal.Signals) -> None:
     """As at the end of an import: what a handler raises there goes nowhere."""
     code = DROPPED.format(number=int(number))
     done = subprocess.run(

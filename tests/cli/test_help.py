@@ -140,7 +140,7 @@ def test_the_usage_of_run(cli) -> None:
         (["approve", "w", "t", "--bach", "x"], "--batch"),
     ],
 )
-def test_what_was_probably_meant(cli, words: list[str], sentence: str) -> None:
+def test_typos_get_a_suggestion(cli, words: list[str], sentence: str) -> None:
     done = cli(*words)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err

@@ -60,9 +60,7 @@ def test_a_key_comes_from_standard_input_and_is_not_printed(project: Project) ->
         ("x" * 20_000, "not a valid key: it contains spaces or control characters"),
     ],
 )
-def test_what_cannot_be_a_key_is_refused_and_not_shown(
-    project: Project, value: str, problem: str
-) -> None:
+def test_invalid_key_is_refused_and_not_shown(project: Project, value: str, problem: str) -> None:
     done = store(project, value)
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, f"forge: {problem}")
     assert not value.strip() or value not in done.stderr
@@ -96,7 +94,7 @@ def test_a_key_is_removed_once(cli, project: Project, monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     again = cli("keys", "remove", "openai")
     assert again.code == 2
-    assert "no key is stored for OPENAI_API_KEY; it is set in the environment" in again.err
+    assert "no key is stored for OPENAI_API_KEY; it comes from the environment" in again.err
 
 
 def test_doctor_and_models_know_a_stored_key(cli, project: Project) -> None:

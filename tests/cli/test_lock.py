@@ -315,7 +315,9 @@ def test_each_step_is_noticed_named_and_stopped(clerk: Project, cli: Cli) -> Non
     assert run(cli, "--locked").code == 0
 
 
-def test_who_demands_a_lock(clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_run_requires_a_lock(
+    clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edit(clerk, "helper.py", "Hello", "Bye")
     assert run(cli).code == 0
     monkeypatch.setenv("CI", "1")
@@ -425,7 +427,7 @@ def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(
     ]
 
 
-def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
+def test_tools_that_appear_during_a_session_are_left_out(clerk: Project) -> None:
     """The server says that its list changed: what is new, renamed, or changed by a character that nobody sees."""
     made = [
         {"tool": f"notes__{name}", "input": {}} for name in ("late", "look", "seek", "find", "read")

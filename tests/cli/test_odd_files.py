@@ -157,7 +157,7 @@ def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str
         ),
     ],
 )
-def test_what_may_not_be_read_is_invalid(bound, args: str, problem: str) -> None:
+def test_unreadable_files_are_invalid(bound, args: str, problem: str) -> None:
     done = bound(*args.split())
     assert done.code == 3
     assert problem in done.err

@@ -18,7 +18,7 @@ from tests.support.rows import each_row
     ("text", "problem"),
     [("[1]", "must be a JSON object"), ("{a", "is not JSON"), ("[" * 10**5, "is not JSON")],
 )
-def test_what_is_not_an_object_is_refused(text: str, problem: str) -> None:
+def test_json_input_must_be_an_object(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         json_object(text)
 
@@ -67,7 +67,7 @@ def test_a_folder_can_be_added_for_reading_only(cli, adding: Path) -> None:
     assert not (adding / "b.txt").exists()
 
 
-def test_without_it_the_folder_is_out_of_reach(cli, adding: Path) -> None:
+def test_folder_without_add_dir_is_out_of_reach(cli, adding: Path) -> None:
     assert "from outside" not in cli("run", "plain.yaml", "Go.", "-p", "-y").out
 
 

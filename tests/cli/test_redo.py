@@ -72,7 +72,7 @@ def test_the_last_undo_is_the_one_that_is_undone(writer: Project, cli) -> None:
     assert not (writer.folder / "two").exists()
 
 
-def test_what_was_changed_since_the_undo_stays(writer: Project, cli) -> None:
+def test_redo_keeps_files_changed_since_the_undo(writer: Project, cli) -> None:
     work(writer, cli, write("app.py", "two\n"), write("new.txt", "new\n"))
     assert cli("undo").code == 0
     writer.write("app.py", "mine\n")

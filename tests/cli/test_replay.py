@@ -135,7 +135,7 @@ def test_a_record_needs_a_place(cli: Cli, file: str, told: str) -> None:
     assert told in done.err
 
 
-def test_only_a_regular_file_takes_a_record(adder: Project, cli: Cli) -> None:
+def test_record_must_be_a_regular_file(adder: Project, cli: Cli) -> None:
     os.mkfifo(adder.folder / "pipe")
     read, write = os.pipe()
     try:
@@ -346,7 +346,7 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(
 @pytest.mark.parametrize(
     "words", [["replay", "odd.jsonl"], ["run", "worker.yaml", "--replay", "odd.jsonl"]]
 )
-def test_what_is_no_record_is_told(
+def test_replay_refuses_files_that_are_not_records(
     cli: Cli, adder: Project, content: str | None, told: str, words: list[str]
 ) -> None:
     if content is not None:

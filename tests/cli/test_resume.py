@@ -187,7 +187,9 @@ def test_a_session_can_be_left_unwritten(keeper, cli) -> None:
         (["-r", "data.jsonl"], 3, "the session data is empty"),
     ],
 )
-def test_what_cannot_go_on(keeper, cli, words: list[str], code: int, sentence: str) -> None:
+def test_resume_refuses_sessions_that_cannot_go_on(
+    keeper, cli, words: list[str], code: int, sentence: str
+) -> None:
     script(keeper, "Done.")
     data = keeper.write("data.jsonl", '{"a": "precious file with no newline at its end"}')
     before = data.read_text()
@@ -328,7 +330,7 @@ def test_a_home_that_cannot_be_written_costs_the_session_only(keeper, cli, monke
     assert f"forge: this session will not be saved: {home}/sessions: Not a directory\n" in done.err
 
 
-def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> None:
+def test_ephemeral_session_cannot_park(keeper, cli, monkeypatch) -> None:
     script(keeper, calls(call("risk", text="a")), "{result}")
     refused = cli("run", "worker.yaml", "go", "--ephemeral", "--on-ask", "park")
     assert (refused.code, refused.out) == (2, "")
@@ -548,9 +550,7 @@ def test_interrupted_in_the_middle_of_a_call(
     assert results(keeper) == [("hold", "interrupted"), ("keep", "interrupted")]
 
 
-def test_what_was_cut_off_asks_though_everything_is_pre_approved_and_is_told_once(
-    keeper, start, cli
-) -> None:
+def test_interrupted_call_asks_again_although_pre_approved(keeper, start, cli) -> None:
     again = calls(call("hold", text="x"))
     script(keeper, calls(call("hold", text="x")), again, again, "Done.")
     forge = start("run", "worker.yaml", "go", "--trace", "normal")
@@ -680,7 +680,7 @@ def test_neither_does_a_new_policy(keeper, cli) -> None:
     assert done.out == "risk was not called; the user said no: really not | kept b | kept c\n"
 
 
-def test_what_is_blocked_by_now_stays_blocked(keeper, cli) -> None:
+def test_resumed_call_that_is_blocked_now_stays_blocked(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "yes")
     custom = "tools: [keep, risk, hold, look]"
@@ -707,7 +707,7 @@ def test_parked_again_it_keeps_its_requests_and_their_answers(keeper, cli) -> No
     assert cli("run", "worker.yaml", "-c", "-y").out == "kept a | kept b | kept c\n"
 
 
-def test_a_yes_is_for_the_file_that_was_shown(keeper, cli) -> None:
+def test_parked_approval_covers_only_the_file_that_was_shown(keeper, cli) -> None:
     keeper.write("page.txt", "old\n")
     write = calls(call("write_file", path="/workspace/page.txt", content="new\n"))
     (row,) = parked(keeper, cli, write, "{result}")
@@ -720,7 +720,7 @@ def test_a_yes_is_for_the_file_that_was_shown(keeper, cli) -> None:
 
 
 @pytest.mark.long
-def test_what_changed_can_be_parked_and_answered_again(keeper, cli) -> None:
+def test_changed_request_can_be_parked_and_answered_again(keeper, cli) -> None:
     keeper.write("page.txt", "old\n")
     write = calls(call("write_file", path="/workspace/page.txt", content="new\n"))
     (row,) = parked(keeper, cli, write, "Done.")
@@ -757,7 +757,7 @@ def test_a_copy_of_a_parked_session_has_requests_of_its_own(keeper, cli) -> None
     assert by_session == {last(keeper).stem: requests, rows[0]["session"]: requests}
 
 
-def test_a_yes_is_not_used_up_where_nothing_is_kept(keeper, cli) -> None:
+def test_parked_approval_is_not_used_up_by_an_ephemeral_run(keeper, cli) -> None:
     (row,) = parked(keeper, cli, calls(call("risk", text="a")), "{result}")
     answer(cli, row, "yes")
     unkept = cli("run", "worker.yaml", "-r", row["session"], "--ephemeral", "-p")
@@ -765,7 +765,7 @@ def test_a_yes_is_not_used_up_where_nothing_is_kept(keeper, cli) -> None:
     assert cli("run", "worker.yaml", "-r", row["session"], "-p").out == "kept a\n"
 
 
-def test_a_yes_is_for_the_tool_that_was_there(keeper, cli) -> None:
+def test_parked_approval_covers_only_the_tool_of_that_time(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "yes")
     keeper.write("tools.py", TOOLS.replace('f"kept {text}"', 'f"done with {text}"'))
@@ -800,7 +800,7 @@ def test_a_task_can_follow_the_answers(keeper, cli) -> None:
     assert cli("run", "worker.yaml", "-c", "something else").out == "Now: something else\n"
 
 
-def test_a_yes_for_the_session_is_not_for_the_next_time(keeper) -> None:
+def test_session_grant_does_not_outlive_the_session(keeper) -> None:
     twice = calls(call("risk", text="a"), call("risk", text="a"))
     seen = keeper.run(twice, "Done.", answers=[ApprovalDecision(True, remember="session")])
     assert seen.statuses == ["success", "success"]

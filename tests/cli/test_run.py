@@ -59,7 +59,7 @@ def test_an_answer_that_ends_its_line_gets_no_second_end(cli, tester) -> None:
     assert cli("run", "worker.yaml", "go", "-p").out == "a line\n"
 
 
-def test_no_answer_prints_nothing(cli, tester) -> None:
+def test_empty_answer_prints_nothing(cli, tester) -> None:
     script(tester, '{text: ""}')
     done = cli("run", "worker.yaml", "go", "-p")
     assert (done.code, done.out, done.err) == (0, "", "")
@@ -608,7 +608,7 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_said_in_a_line_or_three(
+def test_usage_errors_take_at_most_three_lines(
     cli, tester, words: list[str], code: int, sentence: str
 ) -> None:
     done = cli("run", *words)

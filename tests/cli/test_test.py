@@ -69,7 +69,7 @@ def test_records_are_found_beside_their_worker(cli: Cli, copier: Project, path: 
     assert tree(copier.folder) == before
 
 
-def test_it_runs_from_within_the_folder_of_the_worker(
+def test_replayed_tests_run_from_inside_the_workers_folder(
     cli: Cli, copier: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(copier.folder / "copier")
@@ -103,7 +103,7 @@ def test_drift_is_told_and_counted(cli: Cli, copier: Project) -> None:
     ]
 
 
-def test_what_cannot_be_read_is_told_and_counted(cli: Cli, copier: Project) -> None:
+def test_unreadable_records_are_reported_and_counted(cli: Cli, copier: Project) -> None:
     copier.write("copier/tests/broken.jsonl", "hello\n")
     copier.write("strange/worker.yaml", WORKER.format(name="strange"))
     copier.write("strange/tests/copy.jsonl", copier.read("copier/tests/copy.jsonl"))
@@ -172,7 +172,7 @@ def test_several_workers_share_a_folder(cli: Cli, copier: Project) -> None:
     assert "second.jsonl" not in cli("test", "copier/worker.yaml").out
 
 
-def test_no_records_are_no_success(cli: Cli, copier: Project) -> None:
+def test_missing_records_are_not_a_success(cli: Cli, copier: Project) -> None:
     shutil.rmtree(copier.folder / "copier/tests")
     copier.write("elsewhere/tests/data.jsonl", '{"a": 1}\n')
     done = cli("test")

@@ -216,7 +216,7 @@ def test_workers_and_settings_of_a_folder(cli: Cli, project: Project) -> None:
     assert (done.code, done.out, done.err) == (0, "done\n", "")
 
 
-def test_two_things_at_once_are_refused_and_neither_is_done(cli: Cli, project: Project) -> None:
+def test_trust_refuses_two_actions_at_once(cli: Cli, project: Project) -> None:
     project.write(".forge/config.yaml", "trace: quiet\n")
     assert cli("trust").code == 0
     for words in (["--revoke", "--print-hash"], ["--list", "--revoke"], ["--list", "."]):
@@ -236,7 +236,7 @@ def test_a_file_that_is_not_what_it_should_be(cli: Cli, project: Project) -> Non
     assert (code, "an object of servers under mcpServers" in told) == (3, True)
 
 
-def test_nothing_is_trusted_where_something_is_wrong(cli: Cli, project: Project) -> None:
+def test_trust_of_an_invalid_folder_trusts_nothing(cli: Cli, project: Project) -> None:
     bring_server(project)
     project.write(".forge/config.yaml", "approval: {mode: approve_all}\n")
     project.write(".forge/workers/tidy.yaml", "name: tidy\n")
@@ -273,7 +273,7 @@ def bring_much(project: Project) -> None:
     bring_server(project)
 
 
-def test_what_a_folder_would_do_is_said_in_words(cli: Cli, project: Project) -> None:
+def test_trust_describes_what_a_folder_would_do(cli: Cli, project: Project) -> None:
     bring_much(project)
     done = cli("trust")
     assert done.err == (
@@ -300,7 +300,7 @@ def test_a_program_that_changed_counts_as_the_hook_that_runs_it(project: Project
     )
 
 
-def test_only_what_lies_at_the_path_is_trusted(cli: Cli, project: Project) -> None:
+def test_trust_covers_only_the_given_path(cli: Cli, project: Project) -> None:
     bring_much(project)
     project.write(".forge/skills/other/SKILL.md", "---\nname: other\ndescription: O.\n---\nO.\n")
     assert (

@@ -106,7 +106,7 @@ def test_everything_that_a_session_changed(coder: Project, cli) -> None:
     assert "nothing to undo" in again.err
 
 
-def test_what_is_newer_stays_where_nobody_can_be_asked(coder: Project, cli) -> None:
+def test_redo_keeps_newer_content_if_nobody_can_be_asked(coder: Project, cli) -> None:
     work(
         coder,
         cli,
@@ -141,7 +141,7 @@ def test_a_session_that_goes_on_after_an_undo(coder: Project, cli) -> None:
     assert (cli("undo").code, coder.read("app.py")) == (0, "mine")
 
 
-def test_what_was_not_kept_is_said(coder: Project, cli, monkeypatch) -> None:
+def test_redo_names_files_that_were_not_kept(coder: Project, cli, monkeypatch) -> None:
     for module in (changes, held):
         monkeypatch.setattr(module, "KEPT_MAX", 6)
     work(
@@ -240,7 +240,7 @@ def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(
     assert not list((coder.home / "sessions").glob("*.undo"))
 
 
-def test_whoever_is_asked_for_a_change_learns_that_it_is_not_restored(coder: Project, cli) -> None:
+def test_question_about_a_change_says_that_it_cannot_be_restored(coder: Project, cli) -> None:
     coder.write(
         "worker.yaml",
         WORKER.replace("write: preApproved, delete: preApproved", "write: ask, delete: ask"),
@@ -271,14 +271,14 @@ def test_half_a_line_in_the_index_is_a_change_that_did_not_happen(coder: Project
     assert (coder.read("app.py"), coder.read("old.txt")) == ("one\ntwo\n", "old\n")
 
 
-def test_what_was_deleted_since_is_restored(coder: Project, cli) -> None:
+def test_undo_restores_files_deleted_since(coder: Project, cli) -> None:
     """Nothing is overwritten by that."""
     work(coder, cli, call("write_file", path="app.py", content="x"))
     (coder.folder / "app.py").unlink()
     assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")
 
 
-def test_no_more_than_a_session_may_keep(coder: Project, cli, monkeypatch) -> None:
+def test_kept_content_of_a_session_is_bounded(coder: Project, cli, monkeypatch) -> None:
     monkeypatch.setattr(changes, "SESSION_MAX", 10)
     work(
         coder,
@@ -356,7 +356,7 @@ def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
     assert not list(coder.home.rglob("*.undo"))
 
 
-def test_without_a_name_it_is_the_last_session_of_this_folder(
+def test_undo_without_a_name_takes_the_last_session_of_the_folder(
     coder: Project, cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
@@ -403,7 +403,7 @@ def test_deleting_a_session_deletes_what_it_kept(coder: Project, cli) -> None:
     assert not kept.exists()
 
 
-def test_what_a_child_worker_changed(coder: Project, cli) -> None:
+def test_undo_covers_changes_of_child_workers(coder: Project, cli) -> None:
     delegating = "{workers: {allowed: [./child.yaml], approval: {default: preApproved}}}"
     coder.write("worker.yaml", WORKER.replace("{filesystem: {}}", delegating))
     coder.write(

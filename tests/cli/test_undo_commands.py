@@ -73,7 +73,7 @@ def test_a_command_runs_where_there_is_nothing_that_it_may_write(
     assert not (builder.folder / "new").exists()
 
 
-def test_what_a_command_did_is_undone(builder: Project, cli) -> None:
+def test_undo_covers_commands(builder: Project, cli) -> None:
     before = own(builder.folder)
     work(builder, cli, calls(shell("sh build.sh")))
     assert (builder.folder / "dist/deep/out").read_text() == "built\n"
@@ -132,7 +132,7 @@ def test_one_call_or_one_turn_is_undone(builder: Project, cli) -> None:
     assert builder.read("app.py") == "one\ntwo\n"
 
 
-def test_what_somebody_changed_since_stays(builder: Project, cli) -> None:
+def test_undo_keeps_files_changed_since(builder: Project, cli) -> None:
     work(builder, cli, calls(shell("sh build.sh")))
     builder.write("app.py", "mine\n")
     done = cli("undo")
@@ -140,7 +140,7 @@ def test_what_somebody_changed_since_stays(builder: Project, cli) -> None:
     assert (builder.folder / "old/b/c").exists()
 
 
-def test_what_cannot_be_undone_is_left_and_said(builder: Project, cli) -> None:
+def test_undo_names_what_it_cannot_undo(builder: Project, cli) -> None:
     os.mkfifo(builder.folder / "pipe")
     builder.write("line\nbreak", "x\n")
     work(builder, cli, calls(shell("rm pipe; mkfifo new; rm line*; echo x > plain; true")))

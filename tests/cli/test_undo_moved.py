@@ -88,7 +88,7 @@ MOVED = {
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("lines", MOVED.values(), ids=MOVED)
-def test_what_was_moved_is_moved_back(mover: Project, cli, lines: list[str]) -> None:
+def test_moved_file_is_moved_back(mover: Project, cli, lines: list[str]) -> None:
     before = own(mover.folder)
     told = work(mover, cli, *lines)
     after = own(mover.folder)
@@ -106,7 +106,7 @@ def test_what_was_moved_is_moved_back(mover: Project, cli, lines: list[str]) -> 
 
 
 @pytest.mark.needs("overlay")
-def test_it_is_said_what_is_moved_where(mover: Project, cli) -> None:
+def test_undo_says_what_it_moves_where(mover: Project, cli) -> None:
     work(mover, cli, "mkdir d; mv big.iso d/kept.iso")
     assert (
         cli("undo", "--list").out
@@ -123,7 +123,7 @@ def test_it_is_said_what_is_moved_where(mover: Project, cli) -> None:
 
 
 @pytest.mark.needs("overlay", "git")
-def test_what_git_moved_is_moved_back(mover: Project, cli) -> None:
+def test_file_moved_by_git_is_moved_back(mover: Project, cli) -> None:
     work(mover, cli, "git init -q; git add big.iso; git mv big.iso kept.iso")
     assert not (mover.folder / "big.iso").exists()
     assert cli("undo").code == 0
@@ -158,9 +158,7 @@ CHANGED = {
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("lines", CHANGED.values(), ids=CHANGED)
-def test_what_may_be_the_only_copy_stays_and_is_named(
-    mover: Project, cli, lines: list[str]
-) -> None:
+def test_possible_only_copy_stays_and_is_named(mover: Project, cli, lines: list[str]) -> None:
     told = work(mover, cli, *lines)
     assert "forge undo will not restore" in told
     after = contents(mover.folder)
@@ -173,7 +171,7 @@ def test_what_may_be_the_only_copy_stays_and_is_named(
 
 
 @pytest.mark.needs("overlay")
-def test_what_is_no_copy_is_undone_all_the_same(mover: Project, cli) -> None:
+def test_file_with_a_copy_elsewhere_is_undone(mover: Project, cli) -> None:
     mover.write("big.iso", BIG * 100)
     told = work(
         mover, cli, "rm big.iso; echo note > note; echo 2 >> small.txt; mv other.iso next.iso"
@@ -188,7 +186,7 @@ def test_what_is_no_copy_is_undone_all_the_same(mover: Project, cli) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_where_a_file_cannot_be_moved_back_it_stays(mover: Project, cli) -> None:
+def test_file_that_cannot_be_moved_back_stays(mover: Project, cli) -> None:
     work(mover, cli, "mv big.iso kept.iso")
     mover.write("big.iso", "mine")
     done = cli("undo")
@@ -199,7 +197,7 @@ def test_where_a_file_cannot_be_moved_back_it_stays(mover: Project, cli) -> None
 
 
 @pytest.mark.needs("overlay")
-def test_what_somebody_changed_since_is_not_moved(mover: Project, cli) -> None:
+def test_moved_file_changed_since_is_not_moved_back(mover: Project, cli) -> None:
     work(mover, cli, "mv big.iso kept.iso")
     mover.write("kept.iso", BIG + "mine\n")
     assert cli("undo").code == 1
@@ -294,14 +292,14 @@ def moving(source: str, target: str) -> str:
         [moving("big.iso", "t"), moving("other.iso", "big.iso"), moving("t", "other.iso")],
     ],
 )
-def test_what_a_patch_moved_is_moved_back(patcher: Project, cli, patches: list[str]) -> None:
+def test_file_moved_by_a_patch_is_moved_back(patcher: Project, cli, patches: list[str]) -> None:
     before = own(patcher.folder)
     assert "will not restore" not in patch(patcher, cli, *patches)
     done = cli("undo")
     assert (done.code, own(patcher.folder)) == (0, before), done
 
 
-def test_what_a_patch_moved_and_edited_stays(patcher: Project, cli) -> None:
+def test_file_moved_and_edited_by_a_patch_stays(patcher: Project, cli) -> None:
     told = patch(patcher, cli, MOVE.format("big.iso", "kept.txt", "LINE"))
     assert "forge undo will not restore" in told
     done = cli("undo")

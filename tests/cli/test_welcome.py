@@ -30,7 +30,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_a_model_it_says_how_to_get_one(cli) -> None:
+def test_welcome_without_a_model_says_how_to_get_one(cli) -> None:
     done = cli()
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"forge {__version__}: ")
@@ -48,7 +48,7 @@ def test_without_a_model_it_says_how_to_get_one(cli) -> None:
         ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1", "openai", "openai:MODEL"),
     ],
 )
-def test_with_a_key_it_says_what_to_add(
+def test_welcome_with_a_key_names_the_model_flag(
     cli, monkeypatch, variable: str, value: str, provider: str, model: str
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -82,7 +82,7 @@ def test_a_config_that_is_broken_is_said_and_is_not_the_end(cli, project) -> Non
     assert "unknown key 'modle'" in done.out
 
 
-def test_it_fits_a_small_terminal(terminal) -> None:
+def test_welcome_fits_a_small_terminal(terminal) -> None:
     screen = terminal(columns=80)
     screen.expect("Talk to writer? [Y/n] > ")
     screen.type("n\n")
@@ -92,7 +92,7 @@ def test_it_fits_a_small_terminal(terminal) -> None:
 
 
 @pytest.mark.parametrize("answer", ["\n", "y\n"])
-def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer: str) -> None:
+def test_offer_names_the_worker_of_the_folder(terminal, writer, answer: str) -> None:
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     screen = terminal()
     screen.expect("Talk to writer? [Y/n] > ")
@@ -134,7 +134,7 @@ def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(termin
         assert screen.end() == 0
 
 
-def test_what_changes_while_trust_is_asked_for_is_not_used(terminal, writer) -> None:
+def test_worker_changed_during_the_trust_question_is_not_used(terminal, writer) -> None:
     """Nor is a file left out of the question because it is new, or the one before it shown that did not change."""
     writer.write("script.yaml", "turns: []")
     tools = writer.write("tools.py", 'def add(a: int) -> int:\n    """Add."""\n    return a\n')
@@ -171,7 +171,7 @@ def assert_trusted(screen) -> None:
     assert screen.end() == 0
 
 
-def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, writer) -> None:
+def test_offer_skips_workers_without_a_model_or_trust(terminal, writer) -> None:
     for folder in (".", ".forge/workers"):
         for name in ("worker.yaml", "own.yaml"):
             (writer.folder / folder / name).unlink(missing_ok=True)
@@ -184,7 +184,7 @@ def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, w
         assert "Talk to" not in screen.seen
 
 
-def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> None:
+def test_offer_without_a_worker_in_the_folder_starts_coder(terminal, writer) -> None:
     (writer.folder / "worker.yaml").unlink()
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     screen = terminal(FORGE_MODEL="script:script.yaml")

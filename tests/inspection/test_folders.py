@@ -85,7 +85,7 @@ LOOKS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("words", LOOKS, ids=lambda words: " ".join(words[:2]))
-def test_it_is_looked_at_before_it_ever_ran(cli, keeper: Project, words: list[str]) -> None:
+def test_inspection_works_before_the_first_run(cli, keeper: Project, words: list[str]) -> None:
     done = cli(*words)
     assert (done.code, done.err) == (0, ""), done.out
     assert "Read-only" not in done.out
@@ -117,7 +117,7 @@ def test_a_zone_of_the_worker_file_will_do(cli, keeper: Project) -> None:
 
 
 @pytest.mark.long
-def test_without_a_zone_the_sentence_says_that_a_look_is_read_only(cli, keeper: Project) -> None:
+def test_write_without_a_zone_is_explained_as_read_only_inspection(cli, keeper: Project) -> None:
     keeper.write("worker.yaml", "name: w\ntoolsets: {keeper: {declares: false}}\n")
     for words in LOOKS[:5]:
         done = cli(*words)

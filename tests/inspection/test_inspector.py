@@ -61,9 +61,7 @@ COMMANDS = [
 @pytest.mark.few(3)
 @pytest.mark.usefixtures("no_child")
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
-def test_what_is_forges_own_needs_no_child(
-    cli, project: Project, monkeypatch, words: list[str]
-) -> None:
+def test_builtin_tools_need_no_child(cli, project: Project, monkeypatch, words: list[str]) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "")
     project.write(
         "own.yaml", "name: own\ntoolsets: {filesystem: {}, shell: {}, memory: {}, plan: {}}\n"
@@ -181,14 +179,12 @@ def test_a_plugin_learns_that_its_key_is_set_and_not_its_value(monkeypatch) -> N
 
 
 @pytest.mark.long
-def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(
-    cli, worker, monkeypatch
-) -> None:
+def test_child_without_confinement_warns_once(cli, worker, monkeypatch) -> None:
     monkeypatch.setattr(child_mounts, "best_mechanism", lambda: None)
     child_mounts._warn_once.cache_clear()
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 0
-    assert done.err.startswith("warning: third-party code is loaded in a process of its own, but")
+    assert done.err.startswith("warning: third-party code is loaded in a separate process, ")
     assert cli("worker", "check", "worker.yaml").err == ""
     worker.write("tools.py", "import os\nos._exit(0)")
     assert cli("worker", "check", "worker.yaml").code == 3
@@ -234,7 +230,7 @@ def test_warnings_of_the_child_arrive(cli, worker: Project) -> None:
     assert done.err.count("warning:") == 1
 
 
-def test_where_the_folder_of_a_zone_cannot_be_made(cli, worker: Project, tmp_path: Path) -> None:
+def test_zone_whose_folder_cannot_be_made_is_an_error(cli, worker: Project, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     worker.write(
         "worker.yaml",

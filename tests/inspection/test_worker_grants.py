@@ -94,7 +94,7 @@ def test_commands_reach_the_network_unless_it_is_off(cli, project) -> None:
     ]
 
 
-def test_what_a_file_says_cannot_repaint_the_terminal(cli, project) -> None:
+def test_grants_escape_control_characters_of_files(cli, project) -> None:
     rule = '{pattern: "ls \\e[2J", approval: preApproved}'
     text = f"name: w\nsandbox: {{network: false}}\ntoolsets: {{shell: {{rules: [{rule}]}}}}"
     assert grants(cli, project, text) == ["it grants itself:", "  command  ls \\x1b[2J"]
@@ -204,7 +204,7 @@ def server(text: str) -> str:
         ),
     ],
 )
-def test_what_a_worker_starts_is_told_with_its_place(
+def test_grants_name_what_a_worker_starts_with_its_place(
     project, monkeypatch, text: str, told: list[str]
 ) -> None:
     servers = "mcp:\n  servers:\n    mine:\n      command: my-server\n      args: [--all]\n"

@@ -1,4 +1,4 @@
-"""An approval request, for tests that need one and look at other things."""
+"""An approval request for tests that need any."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A worker for batches: what its model does with an item stands in the task, and every effect of a tool is counted."""
+"""A worker for batches: the task says what its model does, and every effect of a tool is counted."""
 
 import json
 from pathlib import Path
@@ -105,7 +105,7 @@ def results(project: Project, name: str = "items.results.jsonl") -> list[dict[st
 
 
 def statuses(project: Project, name: str = "items.results.jsonl") -> dict[str, str]:
-    """The last of a key counts."""
+    """Return the last status of each key."""
     return {line["key"]: line["result"]["status"] for line in results(project, name)}
 
 

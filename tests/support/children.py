@@ -1,4 +1,4 @@
-"""What tests of processes need: a way to be told that one has come so far, and a look at who is still there."""
+"""Helpers for tests of processes: signals from a process, and a list of those that still run."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from forge_cli.sandbox.processes.child import Child
 
 @dataclass(frozen=True)
 class Gate:
-    """A named pipe: somebody writes to it, and the test goes on."""
+    """A named pipe that a process opens to let the test continue."""
 
     path: Path
     descriptor: int
@@ -40,7 +40,7 @@ def gate(folder: Path) -> Iterator[Gate]:
 
 @contextmanager
 def stranger(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A child of ours that nobody but its starter has to do with."""
+    """Start a child process of this one that forge knows nothing about."""
     process = subprocess.Popen(
         words or ("sleep", "300"), stdout=subprocess.PIPE, start_new_session=True
     )
@@ -52,12 +52,12 @@ def stranger(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def tag() -> str:
-    """Seconds for ``sleep`` that no other process sleeps, by which it is found again."""
+    """Return a unique number of seconds for ``sleep``, to find the process again."""
     return f"300.{random.randrange(10**12):012}"
 
 
 def sleepers(tag: str) -> list[int]:
-    """The living processes whose command line names the tag."""
+    """Return the running processes whose command line contains the tag."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -69,7 +69,7 @@ def sleepers(tag: str) -> list[int]:
 
 
 def children() -> list[int]:
-    """Our own children, dead or alive, but for those that serve other tests."""
+    """Return the child processes of this one, dead or alive, except those that serve other tests."""
     found = []
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):  # a thread may have ended meanwhile
@@ -87,20 +87,23 @@ def _command_line(pid: int) -> bytes:
 
 
 def bury() -> None:
-    """Wait for dead children that nobody can know as theirs, such as those of a process that was killed."""
+    """Wait for dead children that no test started, such as those of a killed process."""
     for pid in children():
         os.waitpid(pid, 0)
 
 
 def reap_orphans() -> None:
-    """Let go of the dead that this process has adopted, as it does once any of its tests has confined a command."""
+    """Reap the dead processes that this one has adopted.
+
+    It adopts orphans as soon as any of its tests has confined a command.
+    """
     for pid in children():
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
 
 def descriptors() -> list[str]:
-    """What this process has open, but for the look at it."""
+    """Return the open descriptors of this process."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -119,16 +122,16 @@ ESCAPES = {
     "env -i, no streams": "(env -i setsid bash -c '{inner}' </dev/null >/dev/null 2>&1 &)",
     "ignores SIGTERM": "(setsid bash -c 'trap \"\" TERM; {inner}' &)",
 }
-"""Ways in which a process leaves those that started it behind."""
+"""Ways in which a process detaches itself from those that started it."""
 
 
 def escape(name: str, opened: Gate, sleeping: str) -> str:
-    """A line whose background process says that it is out, and then sleeps."""
+    """Return a shell line whose background process reports that it has detached, and sleeps."""
     return ESCAPES[name].format(inner=f"echo out >{opened.path}; exec sleep {sleeping}") + "\n"
 
 
 async def time_out_after_first_output(child: Child) -> Finished:
-    """Let the time limit of a command pass as soon as it has printed something, however slowly it started."""
+    """Expire the time limit of a command once it has printed something, however slowly it started."""
     with anyio.fail_after(60):
         await child.wait_for_output()
         await child.expire(0.1)

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in this process where that is enough, in its own where it is not."""
+"""The command line in tests: in this process if possible, else in a separate one."""
 
 import os
 import signal
@@ -118,7 +118,7 @@ turns:
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -129,7 +129,7 @@ class Done:
 def cli(
     project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """Carry out a command in this process, in the project's folder and home."""
+    """Return a function that runs a command in this process, in the project's folder and home."""
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("FORGE_HOME", str(project.home))
 
@@ -151,7 +151,7 @@ def cli(
 
 @pytest.fixture
 def tester(project: Project) -> Project:
-    """A project with a worker of many tools; its script takes two turns."""
+    """Return a project with a worker that has many tools; its script has two turns."""
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
     project.write("script.yaml", SCRIPT)
@@ -162,7 +162,7 @@ def tester(project: Project) -> Project:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    """A server that models of the provider openai are asked of."""
+    """Yield a server for models of the provider openai."""
     with ChatServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -171,7 +171,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 class Started:
-    """A forge that is at work in a process of its own."""
+    """A running forge process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -197,9 +197,9 @@ class Started:
 
 @pytest.fixture
 def start(project: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
-    """Start forge in a process, with pipes around it; it is killed when the test ends.
+    """Yield a function that starts forge in a process with pipes; it is killed after the test.
 
-    One that is ``cold`` imports all that it needs by itself, for tests of what happens meanwhile.
+    A ``cold`` process imports everything itself, for tests of what happens meanwhile.
     """
     started: list[subprocess.Popen[str]] = []
 
@@ -226,7 +226,7 @@ def start(project: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
 
 @pytest.fixture
 def install(tmp_path: Path) -> Callable[..., Path]:
-    """Install a package with entry points; returns the folder that goes on PYTHONPATH."""
+    """Return a function that installs a package with entry points, and returns its folder."""
 
     def package(name: str, module: str, code: str, *entries: str) -> Path:
         return write_distribution(

@@ -1,4 +1,4 @@
-"""A deadline for what runs in the process of the tests and does not have to answer to anybody, such as a command."""
+"""A deadline for code in the process of the tests that has no time limit, such as a command."""
 
 import signal
 import time
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import pytest
 
 AGAIN = 2.0
-"""Seconds until it is raised once more: what cleans up after the first time may hang as well."""
+"""Seconds between repeated alarms, because cleanup after the first one may hang, too."""
 
 
 @contextmanager
 def deadline(seconds: float = 60) -> Iterator[None]:
-    """Fail what is not done in time, wherever it waits; the limit of pytest-timeout around it stays in force."""
+    """Fail if the block is not done in time; the limit of pytest-timeout still applies."""
 
     def overdue(number: int, frame: object) -> None:
         pytest.fail(f"it has not ended after {seconds:g} seconds")

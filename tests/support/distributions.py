@@ -1,6 +1,6 @@
-"""Distributions with plugins that a test puts on the path, as pip would install them.
+"""Distributions with plugins that tests put on the path, as pip would install them.
 
-Of those that are really installed, tests see forge's own only: others take seconds to be looked at.
+Of the installed distributions, tests load forge's own only: others take seconds.
 """
 
 import os
@@ -11,7 +11,7 @@ from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 
 
 def load_plugins(*names: str) -> None:
-    """Let the plugins of further distributions load in this test and in the processes that it starts."""
+    """Load the plugins of other distributions, too, in this test and in the processes that it starts."""
     known = filter(None, os.environ.get(LOAD_PLUGINS, "").split(","))
     os.environ[LOAD_PLUGINS] = ",".join(dict.fromkeys([*known, *names]))
 
@@ -25,7 +25,10 @@ def write_distribution(
     metadata: str = "",
     **modules: str,
 ) -> Path:
-    """Write a distribution into a folder, with lines such as ``words = words_plugin``; returns its metadata folder."""
+    """Write a distribution with entry points such as ``words = words_plugin``.
+
+    Returns its metadata folder.
+    """
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(

@@ -1,4 +1,4 @@
-"""An editor for tests: the client of the protocol's own package, with forge as a real process at the other end."""
+"""An editor for tests: the client of the protocol's own package, and forge as a real process."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,17 +19,17 @@ Answer = Callable[[Any, list[schema.PermissionOption]], Awaitable[Any]]
 
 @dataclass
 class Person(acp.Client):
-    """Who sits at the editor: answers what is asked in turn, and sees what is shown."""
+    """The person at the editor, who answers questions in order and sees what is shown."""
 
     answers: list[str] = field(default_factory=list)
-    """Option ids; ``cancelled``, ``error``, ``nonsense`` and ``silence`` are what else may come."""
+    """Option ids, or ``cancelled``, ``error``, ``nonsense`` and ``silence``."""
     why: str = "use another name"
     updates: list[tuple[str, Any]] = field(default_factory=list)
     asked: list[tuple[schema.ToolCallUpdate, list[schema.PermissionOption]]] = field(
         default_factory=list
     )
     order: list[str] = field(default_factory=list)
-    """What came from the other end, in one word each."""
+    """One word for each message from forge, in order."""
     questions: list[str] = field(default_factory=list)
     heard: anyio.Event = field(default_factory=anyio.Event)
 
@@ -109,7 +109,7 @@ async def editor(
     elicitation: bool = False,
     env: dict[str, str] | None = None,
 ) -> AsyncIterator[Opened]:
-    """Start ``forge serve acp`` as an editor does; everything in here has a minute."""
+    """Start ``forge serve acp`` as an editor does; the block may take a minute."""
     person = Person(list(answers))
     known = {**os.environ, "FORGE_HOME": str(project.home), **(env or {})}
     argv = [str(warm.forge), "serve", "acp", *(words or ("worker.yaml",))]

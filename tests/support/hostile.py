@@ -1,4 +1,4 @@
-"""What a stranger's module can do to whoever only looks at it, and what becomes of that."""
+"""Modules that attack a process which only inspects them, and the expected outcomes."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ def forge_toolsets():
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Code at the top of the module, or in its toolset; ``fine`` where it hurts nobody and the tool is offered."""
+    """Code of a module or a toolset; ``fine`` if it is harmless and the tool is offered."""
 
     code: str = ""
     members: str = "pass"

@@ -1,4 +1,4 @@
-"""Scripts for the model, and the logs that come of them."""
+"""Scripts for the model, and the logs of their sessions."""
 
 import json
 from pathlib import Path
@@ -8,13 +8,13 @@ from forge_cli.testing import Project
 
 
 def script(project: Project, *turns: Any, name: str = "script.yaml") -> None:
-    """What the model will say; a plain string is a turn of text."""
+    """Write the turns of the model; a plain string is a turn of text."""
     spoken = [{"text": turn} if isinstance(turn, str) else turn for turn in turns]
     project.write(name, json.dumps({"turns": spoken}))
 
 
 def sessions(project: Project) -> list[Path]:
-    """The logs, the latest first."""
+    """Return the logs, the latest first."""
     return sorted(
         (project.home / "sessions").glob("*.jsonl"),
         key=lambda path: path.stat().st_mtime_ns,

@@ -1,8 +1,10 @@
-"""The tests that a change needs first: ``python -m tests.support.quick`` prints them, ``nox -s quick`` runs them.
+"""The tests that a change needs first, which ``nox -s quick`` runs.
 
-What differs from the last commit and from where the branch left main is changed. A changed module stands for
+Files are changed if they differ from the last commit or from where the branch left main. For a
+changed module, these tests are chosen:
 
-- the test files that cover it: by their name in the same place, or by its dotted path in their docstring;
+- the test files that cover it: by their name in the same place, or by its dotted path in their
+  docstring;
 - the other test files of its folder, if these are few;
 - the test files that import it, if these are few;
 - always the rules of the house, the documented words, and what a headless run loads.
@@ -29,7 +31,7 @@ DOCUMENT = "tests/test_docs.py::test_every_block_does_what_it_shows"
 
 @dataclass(frozen=True)
 class TestFile:
-    """A file of tests with what it imports and covers, as dotted names."""
+    """A file of tests, with the dotted names that it imports and covers."""
 
     path: str
     imports: frozenset[str]
@@ -63,7 +65,7 @@ def dotted(path: str) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """The tests that are run, and what is left to ``nox -s tests``."""
+    """The tests to run, and those that are left to ``nox -s tests``."""
 
     tests: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -135,7 +137,7 @@ class Quick:
             yield from self._of_folder(str(folder), leave_out)
 
     def _of_data(self, folder: PurePosixPath) -> Iterator[str]:
-        """Tests that cover a module of the package to which a file belongs that is no module."""
+        """Yield the tests of the package that a data file belongs to."""
         while not list((self.root / folder).glob("*.py")):
             folder = folder.parent
         inside = f"{dotted(str(folder))}."
@@ -159,7 +161,7 @@ class Quick:
 
 
 def changed_files(root: Path, base: str = "main") -> list[str]:
-    """Files that differ from where the branch left ``base``, and those that git does not know yet."""
+    """Return files that differ from where the branch left ``base``, and untracked ones."""
     start = (
         _git(root, "merge-base", "HEAD", base)
         or _git(root, "merge-base", "HEAD", f"origin/{base}")

@@ -1,4 +1,4 @@
-"""The tests that a change needs first: those that cover it, of its folder, and that import it; and no flood of them."""
+"""The choice of tests for a change: those that cover, surround or import it, if they are few."""
 
 import subprocess
 from pathlib import Path
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A small repository with the folders of this one."""
+    """Return a small repository with the folders of this one."""
     files = {
         "forge_cli/core/text.py": "",
         "forge_cli/record/log.py": "",
@@ -92,7 +92,7 @@ def test_a_folder_with_many_files_is_left_out_and_named(house: Path) -> None:
     assert choice.left_out == ("tests/record",)
 
 
-def test_what_many_files_import_does_not_run_them_all(house: Path) -> None:
+def test_module_that_many_files_import_does_not_run_them_all(house: Path) -> None:
     for number in range(MANY_IMPORTERS):
         (house / f"tests/cli/test_{number}.py").write_text("from forge_cli.core import text")
     choice = Quick(house).choose(["forge_cli/core/text.py"])
@@ -100,7 +100,7 @@ def test_what_many_files_import_does_not_run_them_all(house: Path) -> None:
     assert choice.left_out == (f"{MANY_IMPORTERS + 1} files that import forge_cli.core.text",)
 
 
-def test_what_differs_from_main_is_changed(house: Path) -> None:
+def test_files_that_differ_from_main_are_changed(house: Path) -> None:
     def git(*words: str) -> None:
         named = [
             "-c",
@@ -131,7 +131,7 @@ def test_what_differs_from_main_is_changed(house: Path) -> None:
     assert changed_files(house) == [*moved, "tests/core/test_new.py"]
 
 
-def test_what_always_runs_is_there() -> None:
+def test_rules_that_always_run_exist() -> None:
     assert [each for each in ALWAYS if not (ROOT / each.partition("::")[0]).is_file()] == []
     name = ALWAYS[-1].partition("::")[2]
     assert f"def {name}(" in (ROOT / "tests/test_startup.py").read_text()

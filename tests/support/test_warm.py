@@ -1,4 +1,4 @@
-"""A process that starts at once is like one that was started by itself: the same in, the same out, the same end."""
+"""Forked processes behave like started ones: the same input, output and exit code."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ print("\\udc80", file=sys.stderr)
 
 
 def both(warm: Warm, *words: str | bytes, **options: Any) -> list[tuple[int, bytes, bytes]]:
-    """How the same command ends in a process of each kind."""
+    """Return the results of a command in a started and in a forked process."""
     pipes = {"input": b"given", "capture_output": True, "timeout": 60, "check": False, **options}
     ends = (subprocess.run([python, *words], **pipes) for python in (sys.executable, warm.python))
     return [(done.returncode, done.stdout, done.stderr) for done in ends]
@@ -41,7 +41,7 @@ def both(warm: Warm, *words: str | bytes, **options: Any) -> list[tuple[int, byt
         "import signal; print([signal.getsignal(number) for number in (2, 13, 15, 17)])",
     ],
 )
-def test_it_is_like_any_other_process(warm: Warm, tmp_path: Path, code: str) -> None:
+def test_forked_process_behaves_like_a_started_one(warm: Warm, tmp_path: Path, code: str) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.py").write_text("HERE = 1")
     env = {"PATH": os.environ["PATH"], "ONLY": "this", "PYTHONPATH": "site", "LANG": "C.UTF-8"}
@@ -49,14 +49,14 @@ def test_it_is_like_any_other_process(warm: Warm, tmp_path: Path, code: str) -> 
     assert forked == alone
 
 
-def test_it_is_forge(warm: Warm, tmp_path: Path) -> None:
+def test_forked_process_runs_forge(warm: Warm, tmp_path: Path) -> None:
     alone, forked = both(warm, "-m", "forge_cli", "worker", "check", "nowhere.yaml", cwd=tmp_path)
     assert forked == alone
     assert (forked[0], b"nowhere.yaml" in forked[2]) == (3, True)
 
 
-def test_it_ends_with_the_one_who_waits_for_it(warm: Warm, tmp_path: Path) -> None:
-    """Its end of a pipe closes, and nothing holds the pipe open any more."""
+def test_forked_process_ends_with_its_client(warm: Warm, tmp_path: Path) -> None:
+    """Its end of a pipe closes, because nothing else keeps the pipe open."""
     reader, writer = os.pipe()
     code = "import os, time; os.write(1, b'begun'); time.sleep(60)"
     with open(reader, "rb", buffering=0) as pipe:
@@ -67,7 +67,7 @@ def test_it_ends_with_the_one_who_waits_for_it(warm: Warm, tmp_path: Path) -> No
         assert (process.wait(20), pipe.read()) == (-signal.SIGKILL, b"")
 
 
-def test_one_that_leaves_before_it_has_asked_stops_nobody(warm: Warm) -> None:
+def test_client_that_leaves_early_does_not_stop_the_server(warm: Warm) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(warm.place / "socket"))
     assert (

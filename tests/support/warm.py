@@ -1,10 +1,10 @@
-"""forge in processes that start at once: each is forked from a process that has imported everything.
+"""forge in processes that start at once, forked from a process that has imported everything.
 
-A command gets its own arguments, folder, environment and standard streams, and its exit code or signal comes back, as
-if it had been started by itself, on a terminal, too. It has another pid, and what start-up costs or imports cannot be
-seen: tests of these start real processes.
+A command gets its own arguments, folder, environment, standard streams and terminal, and its exit
+code or signal is passed on. It has another pid, and it imports nothing: tests of start-up and
+imports start real processes.
 
-Looks at third-party code are forked in the same way, and not confined, where the fixture ``forked_looks`` is used.
+With the fixture ``forked_looks``, looks at third-party code are forked, too, and not confined.
 """
 
 import atexit
@@ -59,7 +59,7 @@ if status & 127:
     posix.kill(posix.getpid(), status & 127)
 posix._exit(status >> 8)
 """
-"""What stands in for a command: it hands over its streams, its terminal and signals, waits, and imports little."""
+"""The program that tests start: it passes its streams, terminal and signals to the fork, and waits."""
 MAIN = "import sys; from forge_cli.cli.app import main; sys.exit(main())"
 LATE = (
     "anthropic",
@@ -78,12 +78,12 @@ LATE = (
     "typer._click.decorators",
     "uvicorn",
 )
-"""What a command imports of others once it is at work."""
+"""Modules that commands import while they run."""
 FORKED_LOOKS = "FORKED_LOOKS"
-"""The variable that has a command fork its looks from this program; without it they are confined."""
+"""The variable with the program that looks are forked from; without it they are confined."""
 Request = tuple[list[str], str, dict[bytes, bytes]]
 SITE = [place for place in sys.path if place.endswith("site-packages")]
-"""Packages of the tests themselves, which stay as they are meanwhile."""
+"""The folders of installed packages, which do not change while tests run."""
 
 
 class Warm:
@@ -100,7 +100,7 @@ class Warm:
 
 @contextmanager
 def started(*modules: str) -> Iterator[Warm]:
-    """Start the process from which the others come; it ends by itself if the tests are killed."""
+    """Start the server that forks the processes; it ends by itself if the tests are killed."""
     warm = Warm(Path(tempfile.mkdtemp(prefix="warm-")))
     address = str(warm.place / "socket")
     for path in (warm.forge, warm.python):
@@ -134,7 +134,10 @@ def forked_look(python: str) -> dict[str, Any]:
 
 
 class KnownDistribution(importlib.metadata.PathDistribution):
-    """An installed distribution whose files are read once, and not by every test: each has a home without a cache."""
+    """An installed distribution whose files are read only once.
+
+    Each test has a new home without a cache, so forge would read them in every test.
+    """
 
     @cached_property
     def metadata(self) -> Any:  # type: ignore[override]
@@ -146,7 +149,7 @@ class KnownDistribution(importlib.metadata.PathDistribution):
 
 
 def know_distributions() -> None:
-    """Have a scan for plugins read nothing again of what the tests themselves are run with."""
+    """Read the installed distributions once, instead of at each scan for plugins."""
     search = importlib.metadata.distributions
 
     @cache
@@ -164,7 +167,10 @@ def know_distributions() -> None:
 
 
 def serve(address: str, *modules: str) -> None:
-    """Fork a process for each request, until nobody can ask any more; returns early in such a process, once done."""
+    """Fork a process for each request, until the tests have ended.
+
+    In a forked process, return as soon as its command is done.
+    """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
@@ -223,7 +229,7 @@ def _answer(listener: socket.socket) -> None:
 
 
 def _pass_on(child: int, waiting: dict[int, socket.socket]) -> None:
-    """Pass a signal of a client on; one that has left takes its child along."""
+    """Pass a client's signal on to its process, or kill the process if the client has ended."""
     number = waiting[child].recv(1)
     os.kill(child, number[0] if number else signal.SIGKILL)
     if not number:
@@ -231,7 +237,7 @@ def _pass_on(child: int, waiting: dict[int, socket.socket]) -> None:
 
 
 def _tell_ends(waiting: dict[int, socket.socket]) -> None:
-    """Tell how children have ended to those who wait for them."""
+    """Send the status of ended processes to their clients."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             child, status = ended
@@ -244,7 +250,7 @@ def _tell_ends(waiting: dict[int, socket.socket]) -> None:
 
 
 def _complete(model: Any) -> None:
-    """Build what pydantic leaves to the first use of a model of forge."""
+    """Build the validators that pydantic would build on first use of a model."""
     for each in model.__subclasses__():
         if each.__module__.startswith("forge_cli."):
             each.model_rebuild(raise_errors=False)
@@ -258,7 +264,7 @@ def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
 
 
 def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: list[int]) -> None:
-    """Be a process that was started with these; what it ends with is what the command ends with."""
+    """Run a command as if this process had just been started for it."""
     os.setsid()
     os.chdir(folder)
     os.environb.clear()
@@ -298,7 +304,7 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
 
 
 def _leave(code: int) -> None:
-    """End as Python does, but for taking apart all that was imported, which would copy it first."""
+    """Exit without Python's teardown of modules, which would copy all shared memory."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

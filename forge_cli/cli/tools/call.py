@@ -309,7 +309,7 @@ def call(
         bool, typer.Option("--json", help="Print the result value as JSON.")
     ] = False,
 ) -> None:
-    """Call one tool by hand, through the same gate as the model's calls."""
+    """Call a tool by hand, under the same policy as the model."""
     invocation: Invocation = read_invocation(ctx.meta["forge.argv"])
     if ctx.meta["forge.help"]:
         print_tool_help(invocation)

@@ -107,7 +107,7 @@ def is_update(message: dict[str, Any], **wanted: Any) -> bool:
     return message.get("method") == "session/update" and wanted.items() <= update.items()
 
 
-def test_what_is_not_a_message_is_answered_as_such(server: Callable[..., Started]) -> None:
+def test_invalid_message_gets_an_error(server: Callable[..., Started]) -> None:
     lines = {
         "no json": (-32700, None),
         '{"jsonrpc": "2.0", "id": 1': (-32700, None),

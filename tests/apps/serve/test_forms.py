@@ -117,7 +117,7 @@ def test_a_tool_asks_the_user_of_the_client(asker: Project, mode: str) -> None:
 
 @both
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_who_does_not_answer_has_given_nothing(asker: Project, mode: str, action: str) -> None:
+def test_unanswered_form_has_no_values(asker: Project, mode: str, action: str) -> None:
     assert answering(asker, mode, "order", action=action)[0] == "nothing"
 
 
@@ -131,7 +131,7 @@ def test_an_answer_that_does_not_fit_is_an_error(asker: Project, mode: str) -> N
 
 
 @both
-def test_what_no_form_of_the_protocol_has_is_not_asked(asker: Project, mode: str) -> None:
+def test_nested_fields_cannot_be_asked_in_forms(asker: Project, mode: str) -> None:
     text, forms = answering(asker, mode, "nested", action="accept", content={})
     assert text.startswith("the field 'order' cannot be asked of the user of an MCP client")
     assert forms == []

@@ -222,7 +222,7 @@ def test_a_client_sees_what_it_may_call_and_what_that_does(helper: Project, mode
 
 
 @both
-def test_what_is_pre_approved_runs_and_gives_data(helper: Project, mode: str) -> None:
+def test_pre_approved_call_runs_and_returns_data(helper: Project, mode: str) -> None:
     result = call_one(helper, mode, "add", {"a": 1, "b": 2})
     assert (text_of(result), result.structured_content, result.is_error) == (
         '{"sum": 3}',
@@ -288,7 +288,7 @@ def test_the_question_of_a_tool_needs_a_client_that_can_ask(helper: Project, mod
 
 
 @both
-def test_what_is_blocked_or_not_there_is_refused(helper: Project, mode: str) -> None:
+def test_blocked_and_unknown_tools_are_refused(helper: Project, mode: str) -> None:
     async def use(client: Client) -> list[Any]:
         wanted = [
             ("delete_file", {"path": "worker.yaml"}),
@@ -488,7 +488,7 @@ def test_the_session_tells_what_a_client_did(helper: Project) -> None:
     assert not (helper.folder / "a.txt").exists()
 
 
-def test_there_is_nothing_to_resume_in_it(helper: Project) -> None:
+def test_served_session_cannot_be_resumed(helper: Project) -> None:
     call_one(helper, OLDER, "add", {"a": 1, "b": 2})
     with helper.environment(), pytest.raises(WorkerError, match="has no session in"):
         last_session(load_worker(helper.folder / "worker.yaml"), helper.folder)

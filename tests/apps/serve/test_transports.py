@@ -124,7 +124,7 @@ def test_the_official_client_over_the_standard_streams(
     assert start_loop(work) == [str(tester.folder), "hi", "Last words: it"]
 
 
-def test_without_a_worker_it_offers_what_needs_none(tester: Project, warm: Warm) -> None:
+def test_serve_without_a_worker_offers_tools_that_need_none(tester: Project, warm: Warm) -> None:
     async def work() -> tuple[set[str], str]:
         async with stdio_client(tester, warm, "-C", "src") as client:
             read = await client.call_tool("read_file", {"path": "a.txt"})
@@ -272,7 +272,7 @@ def test_the_official_client_over_http(http: Http, tester: Project, mode: str) -
 
 
 @pytest.mark.long
-def test_only_who_knows_the_token_gets_through_and_no_web_page_does(http: Http) -> None:
+def test_requests_need_the_token_and_web_pages_are_refused(http: Http) -> None:
     good = f"Bearer {http.token}"
     local = http.url.removesuffix("/mcp")
     assert http.post(Authorization=good).status_code == 200

@@ -93,7 +93,7 @@ def test_a_no_from_elsewhere_carries_words_for_the_model(terminal, script, other
 
 
 @pytest.mark.long
-def test_who_is_late_learns_that_it_was_answered(terminal, script, other) -> None:
+def test_late_answer_is_told_that_one_exists(terminal, script, other) -> None:
     script(
         WRITE,
         '{text: "And again.", calls: [{tool: write_file, input: {path: /output/b.md, content: x}}]}',

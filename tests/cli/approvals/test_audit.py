@@ -51,7 +51,7 @@ def work(project: Project, cli: Cli, *commands: str) -> None:
     assert cli("run", "worker.yaml", "go", "-p").code == 0
 
 
-def test_nothing_is_compared_where_nothing_was_called(cli: Cli) -> None:
+def test_audit_without_past_calls_compares_nothing(cli: Cli) -> None:
     done = cli("approvals", "audit")
     assert (done.code, done.err) == (0, "")
     assert done.out == "there are no past calls to compare rules with\n"
@@ -69,7 +69,7 @@ def test_rules_that_were_never_met_are_listed_with_their_place(cli: Cli, clerk: 
         f"{worker}:5:48: toolsets.filesystem.approval.tools.delete_file: the worker says blocked (blocked)",
         f"{worker}:10:9: toolsets.shell.rules[2]: rm (blocked)",
         f"{worker}:11:9: toolsets.shell.rules[3]: git push (ask)",
-        "5 of 8 rules never met, in 3 past calls",
+        "5 of 8 rules never matched, in 3 past calls",
     ]
 
 

@@ -82,12 +82,12 @@ def parked(clerk: Project, cli) -> list[dict[str, Any]]:
     return pending(cli)
 
 
-def test_nothing_waits(clerk, cli) -> None:
+def test_list_without_pending_requests(clerk, cli) -> None:
     done = cli("approvals", "list")
     assert (done.out, done.err, pending(cli)) == ("", "no requests wait for an answer\n", [])
 
 
-def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli, parked) -> None:
+def test_list_shows_everything_needed_to_decide(clerk, cli, parked) -> None:
     pay, write = parked
     assert {key: pay[key] for key in pay.keys() - {"request", "time"}} == {
         "session": log(clerk).stem,
@@ -275,7 +275,7 @@ def test_feedback_is_redacted_like_everything_else(clerk, cli, parked, monkeypat
     assert "use [redacted:SHOP_PASSWORD]" in log(clerk).read_text()
 
 
-def test_what_to_do_next_can_be_pasted(clerk, cli, monkeypatch, tmp_path) -> None:
+def test_next_command_can_be_pasted(clerk, cli, monkeypatch, tmp_path) -> None:
     elsewhere = tmp_path / "else where"
     elsewhere.mkdir()
     clerk.write("other.yaml", clerk.read("script.yaml"))

@@ -49,7 +49,7 @@ def test_each_request_is_answered_as_at_a_prompt(parked: str, terminal, writer: 
     assert "the user said no" in done.stdout
     again = terminal(*REVIEW)
     assert again.end() == 0
-    assert "nothing waits for an answer" in again.seen
+    assert "no requests wait for an answer" in again.seen
 
 
 @pytest.mark.long
@@ -74,7 +74,9 @@ def test_ctrl_c_stops_and_the_rest_stays_parked(
     assert answers(writer) == [True, None, None]
 
 
-def test_without_a_terminal_it_names_the_command_that_answers(parked: str, writer: Project) -> None:
+def test_review_without_a_terminal_names_the_command_that_answers(
+    parked: str, writer: Project
+) -> None:
     done = writer.forge(*REVIEW)
     assert (done.returncode, done.stdout) == (2, "")
     assert "forge approvals answer SESSION REQUEST yes|no" in done.stderr

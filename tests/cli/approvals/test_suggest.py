@@ -77,7 +77,7 @@ def rules(found: list[dict[str, Any]]) -> list[list[str]]:
     return [each["rules"] for each in found]
 
 
-def test_nothing_is_suggested_where_nothing_was_asked(cli: Cli) -> None:
+def test_suggest_without_past_questions_suggests_nothing(cli: Cli) -> None:
     done = cli("approvals", "suggest", "--write")
     assert (done.code, done.out) == (
         0,
@@ -104,7 +104,7 @@ def test_the_rule_that_saves_most_comes_first_with_what_else_it_would_have_allow
     assert not (clerk.home / "config.yaml").exists()
 
 
-def test_no_rule_is_suggested_that_would_allow_what_a_person_denied(cli: Cli, ask: Ask) -> None:
+def test_suggestions_never_allow_a_denied_call(cli: Cli, ask: Ask) -> None:
     ask(("touch a", "yes"), ("touch b", "yes"), ("git commit -m x", "yes"))
     ask(("touch secret", "no"))
     found = suggested(cli)
@@ -208,7 +208,7 @@ def test_a_no_counts_however_old_it_is(clerk: Project) -> None:
     assert [(made.yes, made.no) for made in gate.calls.values()] == [(0, 1)]
 
 
-def test_what_since_takes_is_told(cli: Cli) -> None:
+def test_suggest_explains_an_invalid_period(cli: Cli) -> None:
     done = cli("approvals", "suggest", "--since", "soon")
     assert done.code == 2
     assert "as in --since 30d" in done.err

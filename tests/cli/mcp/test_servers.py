@@ -125,7 +125,7 @@ def test_the_list_starts_nothing(cli: Cli, project: Project) -> None:
         ("own", "worker", "'a b' c"),
         ("gone", "config.yaml", None),
     ]
-    assert rows[2]["error"] == "there is no definition of it: forge mcp add gone -- COMMAND"
+    assert rows[2]["error"] == "not defined; run: forge mcp add gone -- COMMAND"
 
 
 def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
@@ -156,7 +156,9 @@ def test_the_doctor_says_which_are_not_confined(cli: Cli, project: Project) -> N
     ]
 
 
-def test_one_that_fails_is_exit_1_and_the_others_are_shown(cli: Cli, project: Project) -> None:
+def test_mcp_test_with_a_failing_server_exits_1_and_shows_the_others(
+    cli: Cli, project: Project
+) -> None:
     python = json.dumps(sys.executable)
     servers = "".join(
         f"      {mode}: {{command: {python}, args: [{SERVER}, {mode}]}}\n"

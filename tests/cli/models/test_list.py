@@ -72,7 +72,7 @@ def rows(cli) -> dict[str, dict]:
     return {row["provider"]: row for row in models(cli).values() if "provider" in row}
 
 
-def test_without_keys_each_provider_says_what_it_needs(cli) -> None:
+def test_provider_without_a_key_says_what_it_needs(cli) -> None:
     found = rows(cli)
     assert list(found) == ["anthropic", "bedrock", "foundry", "openai", "script", "vertex"]
     assert {key: type(value) for key, value in found["script"].items()} == {
@@ -244,7 +244,7 @@ def test_a_server_that_never_answers_or_is_not_there_holds_nobody_up(
         ("ANTHROPIC_API_KEY", f"{SECRET} and more", {"script"}),
     ],
 )
-def test_with_a_key_a_provider_is_ready_and_the_key_is_not_shown(
+def test_provider_with_a_key_is_ready_and_hides_it(
     cli, monkeypatch: pytest.MonkeyPatch, name: str, value: str, ready: set[str]
 ) -> None:
     monkeypatch.setenv(name, value)

@@ -106,7 +106,7 @@ def test_the_list_has_every_distribution_forge_first(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("site")
-def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> None:
+def test_plugins_list_shows_problems_of_names(cli: Cli, install: Install) -> None:
     install(
         "forge-tools-words2",
         "other_module",
@@ -133,7 +133,7 @@ def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> 
     assert "error" not in found["forge-workers"]
 
 
-def test_what_it_requires_is_in_the_list(cli: Cli, site: Path) -> None:
+def test_plugins_list_shows_missing_requirements(cli: Cli, site: Path) -> None:
     with (site / "forge_tools_words-1.2.dist-info" / "METADATA").open("a") as file:
         file.write("Requires-Dist: forge-workers<0.0.1\nRequires-Dist: nosuch>=1\n")
     assert rows(cli("plugins", "list", "--json"))["forge-tools-words"]["error"] == (
@@ -142,7 +142,9 @@ def test_what_it_requires_is_in_the_list(cli: Cli, site: Path) -> None:
 
 
 @pytest.mark.usefixtures("site")
-def test_what_the_environment_leaves_out(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_list_shows_plugins_excluded_by_the_environment(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tool-words")
     done = cli("plugins", "list", "--json")
     assert rows(done)["forge-tools-words"]["loads"] is False
@@ -207,7 +209,7 @@ def test_a_sound_package(cli: Cli) -> None:
     assert "words_module" not in sys.modules
 
 
-def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
+def test_plugins_check_names_problems_and_exits_1(cli: Cli, site: Path) -> None:
     with (site / "forge_tools_words-1.2.dist-info" / "METADATA").open("a") as file:
         file.write("Requires-Dist: forge-workers>=9\n")
     entries = site / "forge_tools_words-1.2.dist-info" / "entry_points.txt"
@@ -238,7 +240,7 @@ def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
 
 # An old text of the package, the one in its place, and a part of what the check says.
 MISTAKES = [
-    ("words = words_module", "words = 1 + 1", "names nothing"),
+    ("words = words_module", "words = 1 + 1", "is not a reference"),
     ("words = words_module", "words = nosuch_module", "No module named 'nosuch_module'"),
     ("Version: 1.2\n", "Version: 1.2\nRequires-Dist: nosuch\n", "not installed: nosuch"),
     ("def forge_toolsets", "def forge_tool_sets", "unknown hook"),
@@ -276,7 +278,7 @@ def test_settings_that_only_a_worker_can_give(cli: Cli, site: Path) -> None:
     assert "  ok      words: tools: not checked: a worker has to set longest\n" in done.out
 
 
-def test_nothing_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_check_without_plugins(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     done = cli("plugins", "check", "nosuch")
     assert (done.code, done.err.splitlines()[0]) == (
         2,
@@ -380,7 +382,7 @@ def test_an_installer_that_fails(cli: Cli, installer: Does) -> None:
         )
 
 
-def test_what_is_not_installed(cli: Cli, installer: Does, project: Project) -> None:
+def test_plugins_check_of_a_missing_package(cli: Cli, installer: Does, project: Project) -> None:
     log = installer("")
     project.write("own/pyproject.toml", '[project]\nname = "Forge_Workers"\n')
     project.write("broken/pyproject.toml", "[project\n")
@@ -406,7 +408,7 @@ def test_what_is_not_installed(cli: Cli, installer: Does, project: Project) -> N
     assert not log.exists()
 
 
-def test_where_nothing_can_be_installed(
+def test_install_without_pip_and_uv(
     cli: Cli, installer: Does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = installer("")
@@ -470,24 +472,24 @@ def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, installer: Does, si
 
 @pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("command", ["check", "uninstall"])
-def test_whoever_names_the_toolset_is_told_its_package(cli: Cli, command: str) -> None:
+def test_uninstall_of_a_toolset_names_its_package(cli: Cli, command: str) -> None:
     done = cli("plugins", command, "words")
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith("\n  did you mean 'forge-tools-words', which offers it?\n")
 
 
-def test_what_is_not_uninstalled(cli: Cli, installer: Does) -> None:
+def test_uninstall_refuses_other_packages(cli: Cli, installer: Does) -> None:
     log = installer("")
     for package in ("forge-workers", "pytest", "nosuch", "--yes"):
         assert cli("plugins", "uninstall", "--", package).code == 2
     assert not log.exists()
 
 
-def test_what_is_still_there_is_not_uninstalled(cli: Cli, installer: Does) -> None:
+def test_uninstall_reports_a_package_that_remains(cli: Cli, installer: Does) -> None:
     installer("")
     done = cli("plugins", "uninstall", "forge-tools-words")
     assert (done.code, done.out) == (1, "")
-    assert "forge: forge-tools-words is still there: " in done.err
+    assert "forge: forge-tools-words is still installed, " in done.err
 
 
 @pytest.mark.few(2)
@@ -495,6 +497,6 @@ def test_what_is_still_there_is_not_uninstalled(cli: Cli, installer: Does) -> No
     "distribution",
     ["forge-executor-dask", "forge-otel", "forge-tools-git", "forge-tools-llm", "forge-tools-web"],
 )
-def test_what_comes_beside_forge_is_sound(cli: Cli, distribution: str) -> None:
+def test_plugins_of_this_repository_pass_the_check(cli: Cli, distribution: str) -> None:
     done = cli("plugins", "check", distribution)
     assert (done.code, done.err) == (0, ""), done.out

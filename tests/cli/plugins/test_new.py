@@ -39,7 +39,7 @@ def files(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", PluginKind, ids=lambda kind: kind.value)
-def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> None:
+def test_new_package_contains_its_files(cli: Cli, project: Project, kind: PluginKind) -> None:
     words = [] if kind is PluginKind.TOOLSET else ["--kind", kind.value]
     done = cli("plugins", "new", "bird-song", *words)
     name = f"{kind.package}bird-song"
@@ -68,7 +68,7 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
         ("model", "model"),
     ],
 )
-def test_no_name_breaks_the_code(
+def test_new_package_code_is_valid_for_every_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -111,7 +111,7 @@ def test_its_workflows_test_on_every_system_and_publish_without_a_token(
     )
 
 
-def test_nothing_is_written_over(cli: Cli, project: Project) -> None:
+def test_new_package_overwrites_nothing(cli: Cli, project: Project) -> None:
     (project.folder / "forge-tools-a").mkdir()
     project.write("forge-tools-b", "a file")
     (project.folder / "forge-tools-c").symlink_to("nowhere")
@@ -127,7 +127,7 @@ def test_nothing_is_written_over(cli: Cli, project: Project) -> None:
 @pytest.mark.parametrize(
     "name", ["Birds", "1bird", "a b", "../x", "a/b", "bird-", "-x", "ü", "a" * 41, "forge-tools-"]
 )
-def test_what_is_not_a_name(cli: Cli, project: Project, name: str) -> None:
+def test_new_package_refuses_invalid_names(cli: Cli, project: Project, name: str) -> None:
     done = cli("plugins", "new", "--", name)
     assert (done.code, done.out, list(project.folder.iterdir())) == (2, "", [])
     assert "is not a name for a plugin" in done.err

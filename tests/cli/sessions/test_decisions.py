@@ -57,7 +57,7 @@ def test_every_decision_is_a_row(cli: Cli, project: Project) -> None:
     assert json.loads(found[2]["input"]) == {"command": "=cmd"}
 
 
-def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
+def test_export_puts_all_sessions_into_one_table(cli: Cli, project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("script.yaml", SCRIPT)
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
         assert cli("sessions", "export", *wrong).code == ExitCode.USAGE
 
 
-def test_all_logs_are_verified_at_once(cli: Cli, project: Project) -> None:
+def test_verify_checks_all_logs(cli: Cli, project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("script.yaml", SCRIPT)
     for _ in range(2):

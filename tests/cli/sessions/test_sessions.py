@@ -232,7 +232,7 @@ def test_the_last_session_is_shown_where_none_is_named(writer, cli, story) -> No
 
 
 @pytest.mark.parametrize("text", ["garbage", "more\ngarbage\n"])
-def test_what_is_no_session_is_not_the_last(writer, cli, story, text: str) -> None:
+def test_last_session_ignores_other_files(writer, cli, story, text: str) -> None:
     shown, garbage = cli("sessions", "show").out, writer.home / "sessions/garbage.jsonl"
     garbage.write_text(text)
     os.utime(garbage, (2**32, 2**32))
@@ -253,7 +253,7 @@ def test_the_lines_themselves(writer, cli, story) -> None:
 
 
 @pytest.mark.long
-def test_what_is_long_is_cut(writer, cli) -> None:
+def test_session_show_cuts_long_texts(writer, cli) -> None:
     script(writer, "word " * 10_000)
     cli("run", "worker.yaml", "line\n" * 5000)
     out = cli("sessions", "show", sessions(writer)[0].stem).out
@@ -305,7 +305,7 @@ def test_a_log_that_was_changed_is_shown_all_the_same(writer, cli, story) -> Non
 @pytest.mark.parametrize(
     ("line", "seen"), [(2, "Write a page."), (3, "Done | with"), (9, "Write a page.")]
 )
-def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
+def test_damaged_log_is_shown_up_to_the_named_broken_line(
     writer, cli, story, line: int, seen: str
 ) -> None:
     path = sessions(writer)[0]
@@ -450,7 +450,7 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
         ("zzz", []),
     ],
 )
-def test_where_something_was_said_or_called(
+def test_search_finds_messages_and_calls(
     writer, cli, story, text: str, hits: list[tuple[str, str | None]]
 ) -> None:
     done = cli("sessions", "search", text, "--json")
@@ -459,7 +459,7 @@ def test_where_something_was_said_or_called(
     assert [row["event"] for row in rows] == [event for event, _ in hits]
     assert all(shown in (None, row["excerpt"]) for row, (_, shown) in zip(rows, hits, strict=True))
     assert cli("sessions", "search", text).err == (
-        "" if hits else f"no session has '{text}' in it\n"
+        "" if hits else f"no session contains '{text}'\n"
     )
     lines = sessions(writer)[0].read_text().splitlines()
     assert [json.loads(lines[row["line"] - 1])["type"] for row in rows] == [
@@ -631,7 +631,7 @@ def test_sessions_are_removed_without_asking(writer, cli) -> None:
     assert os.listdir(first.parent) == [third.name]
 
 
-def test_only_sessions_are_removed(writer, cli) -> None:
+def test_rm_removes_only_sessions(writer, cli) -> None:
     data = writer.write("data.jsonl", "{}\n")
     for name in ("data.jsonl", str(data), "", ".", "*"):
         assert cli("sessions", "rm", name).code == 3

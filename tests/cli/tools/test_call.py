@@ -182,7 +182,7 @@ def test_the_approval_mode_of_the_user_counts(cli, tester) -> None:
     assert cli("tools", "call", "echo", *W, "text=a").code == 4
 
 
-def test_what_a_tool_prints_is_not_its_result(tester) -> None:
+def test_printed_text_of_a_tool_is_not_its_result(tester) -> None:
     done = tester.forge("tools", "call", "chatty", *W, "--json")
     assert json.loads(done.stdout) == {"kind": "text", "content": "quiet words"}
     assert sorted(done.stderr.splitlines()) == ["from a child", "printed", "written"]

@@ -60,7 +60,7 @@ def _descriptions_in(value: object) -> list[str]:
     return [found for item in value.values() for found in _descriptions_in(item)]
 
 
-def test_it_is_given_and_listed(cli, greet: Path) -> None:
+def test_feedback_is_stored_and_listed(cli, greet: Path) -> None:
     assert cli("tools", "feedback", "greet").err == "nothing was said of greet yet\n"
     done = cli("tools", "feedback", "greet", "It shouts.")
     assert (done.code, done.err) == (0, "")
@@ -149,7 +149,7 @@ def test_feedback_of_a_restored_version_holds_again(cli, project: Project, greet
         ("{prefix: own}", None),
     ],
 )
-def test_only_workers_that_make_tools_read_it(
+def test_feedback_reaches_workers_that_write_tools(
     cli, project: Project, greet: Path, section: str, reads: bool | None
 ) -> None:
     cli("tools", "feedback", "greet", "It shouts.")
@@ -162,7 +162,7 @@ def test_only_workers_that_make_tools_read_it(
     assert ("It shouts." in record) == (reads is not False)
 
 
-def test_others_do_not_get_it(cli, project: Project, greet: Path) -> None:
+def test_feedback_does_not_reach_other_workers(cli, project: Project, greet: Path) -> None:
     before = cli("tools", "list", "--source", "executable", "--json").out
     lock = cli("lock", "worker.yaml")
     assert lock.code == 0, lock.err
@@ -178,7 +178,7 @@ def test_a_replay_does_not_mind_it(cli, project: Project, greet: Path) -> None:
     assert replayed.code == 0, replayed.out + replayed.err
 
 
-def test_it_is_bounded(cli, project: Project, greet: Path) -> None:
+def test_feedback_is_bounded(cli, project: Project, greet: Path) -> None:
     store = FeedbackStore(project.home)
     for number in range(MAX_KEPT + 5):
         store.add("greet", "0" * 64, f"no. {number}")

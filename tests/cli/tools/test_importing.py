@@ -163,7 +163,7 @@ def test_a_person_is_asked(
     assert "\x1b" not in done.err + done.out
 
 
-def test_without_a_terminal_nothing_is_imported_but_all_is_shown(cli, left, tmp_path: Path) -> None:
+def test_import_without_a_terminal_shows_all_and_imports_nothing(cli, left, tmp_path: Path) -> None:
     source = write_tool(tmp_path / "src")
     done = cli("tools", "import", str(source))
     assert done.code == 4
@@ -231,7 +231,7 @@ def test_a_zip_with_modes_and_one_without(cli, project: Project, tmp_path: Path)
     assert cli("tools", "import", str(plain), "-y", "--as", "other").code == 0
 
 
-def test_nothing_is_ever_overwritten(cli, project: Project, tmp_path: Path) -> None:
+def test_import_never_overwrites_a_tool(cli, project: Project, tmp_path: Path) -> None:
     cli("tools", "new", "greet", "--lang", "sh")
     folder = project.home / "tools" / "greet"
     before = {path: path.read_bytes() for path in folder.iterdir()}
@@ -312,7 +312,9 @@ def test_several_tools_at_once_or_some_of_them(cli, project: Project, tmp_path: 
     assert (done.code, "2 tools named one: again, one" in done.err) == (1, True)
 
 
-def test_one_bad_tool_keeps_all_out_unless_it_is_not_wanted(cli, left, tmp_path: Path) -> None:
+def test_import_of_an_invalid_tool_imports_nothing_unless_deselected(
+    cli, left, tmp_path: Path
+) -> None:
     write_tool(tmp_path / "src" / "greet")
     write_tool(
         tmp_path / "src" / "bad",
@@ -392,7 +394,7 @@ def test_a_large_repository_is_not_fetched_to_its_end(
     assert left() == []
 
 
-def test_nothing_of_a_repository_is_executed(
+def test_import_executes_nothing_of_a_repository(
     cli, repository: Path, tmp_path: Path, git: Callable[..., str]
 ) -> None:
     mark = tmp_path / "mark"
@@ -545,7 +547,7 @@ def entry(
         (entry("greet/sgid", mode=0o2755), "has the setuid or setgid bit"),
     ],
 )
-def test_no_archive_reaches_outside(
+def test_import_refuses_archives_that_reach_outside(
     cli, left, tmp_path: Path, bad: tarfile.TarInfo, sentence: str
 ) -> None:
     done = cli("tools", "import", str(tar(tmp_path / "a.tar.gz", *GOOD, bad)), "-y")
@@ -577,7 +579,7 @@ def odd(name: str, mode: int) -> zipfile.ZipInfo:
         (odd("greet/sgid", 0o2755), "has the setuid or setgid bit"),
     ],
 )
-def test_no_zip_reaches_outside(
+def test_import_refuses_zips_that_reach_outside(
     cli, left, tmp_path: Path, name: str | zipfile.ZipInfo, sentence: str
 ) -> None:
     done = cli("tools", "import", str(zipped(tmp_path / "a.zip", *GOOD, (name, b"evil"))), "-y")
@@ -733,7 +735,7 @@ def test_folders_are_held_to_the_same(
         ({**TOOL, "tool.yaml": "#" * 300_000}, 1, "is larger than 256 KiB"),
     ],
 )
-def test_what_is_no_sound_tool_stays_out(
+def test_import_refuses_invalid_tools(
     cli, left, tmp_path: Path, files: dict[str, str], code: int, sentence: str
 ) -> None:
     done = cli("tools", "import", str(write_tool(tmp_path / "src", files)), "-y")
@@ -816,7 +818,7 @@ PATHS = st.lists(PARTS | st.text(max_size=5), min_size=1, max_size=6).map("/".jo
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @settings(deadline=None, max_examples=60)
 @given(names=st.lists(PATHS, max_size=4), as_zip=st.booleans())
-def test_no_name_of_an_archive_leads_out(names: list[str], as_zip: bool) -> None:
+def test_import_refuses_names_that_lead_outside(names: list[str], as_zip: bool) -> None:
     with TemporaryDirectory() as place:
         home = Path(place, "home")
         archive = Path(place, "a")

@@ -154,7 +154,7 @@ def test_a_table_for_people(cli, tester) -> None:
 
 
 @pytest.mark.long
-def test_only_one_kind_of_source(cli, tester) -> None:
+def test_list_filters_by_source(cli, tester) -> None:
     found = json.loads(cli("tools", "list", "worker.yaml", "--source", "local", "--json").out)
     assert {row["toolset"] for row in found} == {"custom"}
     assert json.loads(cli("tools", "list", "worker.yaml", "--source", "mcp", "--json").out) == []
@@ -217,7 +217,7 @@ def test_label_and_category_of_what_people_may_call(cli, menu) -> None:
 
 
 @pytest.mark.parametrize(("mode", "names"), [("llm", ["push", "echo"]), ("both", ["push"])])
-def test_only_what_the_model_may_call(cli, menu, mode: str, names: list[str]) -> None:
+def test_list_filters_by_mode(cli, menu, mode: str, names: list[str]) -> None:
     rows = json.loads(cli("tools", "list", "worker.yaml", "--mode", mode, "--json").out)
     assert [row["name"] for row in rows] == names
 
@@ -253,7 +253,7 @@ def test_a_worker_that_is_wrong(cli, tester) -> None:
     }.items(),
 )
 @pytest.mark.parametrize("args", [("list",), ("show", "shell")], ids=" ".join)
-def test_no_tool_is_to_blame_for_a_config_that_is_wrong(
+def test_list_does_not_blame_tools_for_an_invalid_config(
     cli, tester, monkeypatch, args, text: bytes, problem
 ) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")
@@ -367,7 +367,7 @@ def test_descriptions_cannot_repaint_the_terminal(cli, tester) -> None:
         assert "\x1b" not in out
 
 
-def test_what_a_module_prints_on_import_is_no_part_of_the_list(tester) -> None:
+def test_list_excludes_what_modules_print_on_import(tester) -> None:
     tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
     done = tester.forge("tools", "list", "worker.yaml", "--json")
     assert isinstance(json.loads(done.stdout), list)
@@ -375,7 +375,7 @@ def test_what_a_module_prints_on_import_is_no_part_of_the_list(tester) -> None:
 
 
 @pytest.mark.long
-def test_what_definitions_take_of_the_window(cli, project, monkeypatch) -> None:
+def test_list_shows_tokens_of_definitions(cli, project, monkeypatch) -> None:
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     project.write(
         "w.yaml",

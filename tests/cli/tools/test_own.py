@@ -160,7 +160,7 @@ def test_a_source_with_an_error(cli, make, lang: str, source: str, said: str) ->
     assert not (folder / "__pycache__").exists()
 
 
-def test_nothing_is_executed_by_build(cli, make, tmp_path: Path) -> None:
+def test_build_executes_nothing(cli, make, tmp_path: Path) -> None:
     for lang, source in [
         ("sh", f"touch {tmp_path}/ran\n"),
         ("py", f"open('{tmp_path}/ran', 'w')\n"),
@@ -186,14 +186,16 @@ def test_packages_that_are_not_there(
 
 
 @pytest.mark.needs("go")
-def test_what_is_compiled_is_not_compiled_again(cli, make) -> None:
+def test_build_reuses_a_compiled_program(cli, make) -> None:
     make("greet", lang="go")
     first, second = (cli("tools", "build", "greet").out for _ in range(2))
     assert first.startswith("greet: compiled into ")
     assert second == first.replace("compiled into", "nothing to do, already compiled:")
 
 
-def test_without_a_toolchain(cli, make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_build_without_a_toolchain(
+    cli, make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make("greet", lang="go")
     monkeypatch.setenv("PATH", str(tmp_path))
     done = cli("tools", "build", "greet")
@@ -316,7 +318,7 @@ def test_remove_does_not_follow_links(cli, project: Project, make, tmp_path: Pat
     assert [path.name for path in (project.home / "tools").iterdir() if path.name[0] != "."] == []
 
 
-def test_nobody_but_the_gate_writes_what_was_approved(cli, project: Project, make) -> None:
+def test_approved_versions_are_written_by_the_gate_only(cli, project: Project, make) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {executables: {}, filesystem: {}}\n")
     make("greet")
     refused = cli(
@@ -331,7 +333,7 @@ def test_nobody_but_the_gate_writes_what_was_approved(cli, project: Project, mak
 
 
 @pytest.mark.needs("bwrap")
-def test_no_program_writes_what_was_approved(cli, project: Project, make) -> None:
+def test_programs_cannot_write_approved_versions(cli, project: Project, make) -> None:
     make(
         "greet",
         'cd "$FORGE_TOOL_DIR/../.." && mkdir -p approved/greet && echo {} > approved/greet/0.json\n',

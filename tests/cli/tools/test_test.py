@@ -167,7 +167,7 @@ def test_everything_that_can_be_wrong_with_a_program(cli, write) -> None:
     assert "unsound.sh:2: syntax error" in found["unsound", "build"][1]
 
 
-def test_nothing_to_test(cli, project: Project) -> None:
+def test_test_without_tools(cli, project: Project) -> None:
     done = cli("tools", "test")
     assert (done.code, done.out) == (0, "")
     assert (
@@ -257,7 +257,7 @@ def test_a_module(cli, project: Project) -> None:
     assert "\x1b" not in cli("tools", "test", "tools.py").out
 
 
-def test_one_function_that_can_be_no_tool_does_not_hide_the_others(cli, project: Project) -> None:
+def test_invalid_function_does_not_hide_the_others(cli, project: Project) -> None:
     project.write(
         "tools.py",
         "def bad(x):\n    '''No hints.'''\n\n\ndef good() -> str:\n    '''Good.'''\n    return ''\n\n\n"
@@ -302,7 +302,7 @@ def test_a_named_tuple_may_refuse_a_value_by_its_fields(cli, project: Project) -
     [
         ("import nothing_like_it\n", "tools.py:1:1: cannot be imported: ModuleNotFoundError"),
         ("def f(:\n", "tools.py:1:7: cannot be imported: SyntaxError"),
-        ("x = 1\n", "it offers no tools"),
+        ("x = 1\n", "no tools"),
     ],
 )
 def test_a_module_that_does_not_load(cli, project: Project, text: str, said: str) -> None:
@@ -315,7 +315,7 @@ def test_a_module_that_does_not_load(cli, project: Project, text: str, said: str
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["filesystem", "shell", "plan", "memory", "executables"])
-def test_what_comes_with_forge_keeps_to_it(cli, name: str) -> None:
+def test_builtin_tools_pass_all_checks(cli, name: str) -> None:
     done = cli("tools", "test", name)
     assert (done.code, done.err) == (0, ""), done.out
 
@@ -373,13 +373,13 @@ def test_targets_that_cannot_be_tested(cli, project: Project) -> None:
     assert (done.code, done.err.splitlines()[0]) == (2, problem)
 
 
-def test_it_works_where_no_default_zone_can_be(cli, project: Project, write, monkeypatch) -> None:
+def test_tools_test_works_without_a_default_zone(cli, project: Project, write, monkeypatch) -> None:
     write("greet", "echo hello\n", "examples: [{expect: {stdout_contains: hello}}]")
     monkeypatch.setenv("HOME", str(project.folder))
     assert cli("tools", "test", "greet").code == 0
 
 
-def test_what_a_tool_prints_is_no_part_of_the_answer(project: Project) -> None:
+def test_tools_test_excludes_what_tools_print(project: Project) -> None:
     text = "from forge_cli import tool\n\nprint('imported')\n\n\n@tool(read_only=True)\ndef say() -> str:\n"
     project.write("tools.py", f"{text}    '''Say it.'''\n    print('called')\n    return ''\n")
     done = project.forge("tools", "test", "tools.py", "--json")
@@ -444,7 +444,7 @@ def test_a_worker(cli, project: Project, argv: list[str]) -> None:
     assert found["twice", "result"] == (True, "it says: there is nothing to see")
 
 
-def test_one_toolset_of_a_worker(cli, project: Project) -> None:
+def test_tools_test_checks_one_toolset_of_a_worker(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {tools: [list_files]}}\n")
     done = cli("tools", "test", "filesystem", "--worker", "worker.yaml")
     assert (done.code, done.out) == (

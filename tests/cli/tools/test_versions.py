@@ -78,7 +78,7 @@ def test_a_restored_tool_has_to_be_approved_again(cli, greet: Path) -> None:
     assert cli("tools", "diff", "greet").out.startswith("greet: changed since 2")
 
 
-def test_what_was_broken_is_kept_too_and_other_files_stay(cli, greet: Path) -> None:
+def test_restore_keeps_broken_versions_and_other_files(cli, greet: Path) -> None:
     original = {path.name: path.read_bytes() for path in greet.iterdir() if path.is_file()}
     (greet / "tool.yaml").write_text("name: [")
     (greet / "data").mkdir()
@@ -131,7 +131,7 @@ def test_a_tool_that_was_deleted_by_hand_is_restored(cli, project: Project, gree
     assert not (project.home / "versions" / "greet").exists()
 
 
-def test_nothing_is_restored_over_links_or_what_cannot_be_kept(
+def test_restore_refuses_links_and_files_that_cannot_be_kept(
     cli, project: Project, greet: Path
 ) -> None:
     (greet / "greet.sh").write_text("echo two\n")
@@ -167,7 +167,7 @@ def test_a_damaged_version_is_a_sentence(cli, project: Project, greet: Path, dam
     assert (greet / "greet.sh").read_text() == "echo two\n"
 
 
-def test_there_is_no_other_version(cli) -> None:
+def test_restore_without_another_version(cli) -> None:
     cli("tools", "new", "greet", "--lang", "sh")
     done = cli("tools", "restore", "greet")
     assert (done.code, done.out) == (2, "")

@@ -224,9 +224,7 @@ def forge_toolsets():
 """
 
 
-def test_what_would_fail_in_a_run_is_said_of_a_worker_and_of_those_that_it_may_call(
-    cli, project
-) -> None:
+def test_check_reports_what_would_fail_in_a_run_for_children_too(cli, project) -> None:
     """A zone of a child outside of those of its parent is refused, though the child by itself is sound."""
     project.write("grim.py", GRIM)
     project.write("parent.yaml", "name: parent\ntoolsets: {workers: {allowed: [kid]}}\n")
@@ -347,7 +345,7 @@ def test_a_variable_that_is_not_set_is_said_where_it_stands(cli, project, monkey
     assert done.err.startswith(f"forge: w.yaml:5:{column}: ${{NOPE}}: this variable is not set\n")
 
 
-def test_what_is_found_as_an_object(project, cli) -> None:
+def test_check_result_as_json(project, cli) -> None:
     project.write("tools.py", 'def look() -> str:\n    """Look."""\n    return ""\n')
     section = "{custom: {module: ./tools.py, tools: [look], approval: {default: preApproved}}}"
     project.write("w.yaml", f"name: w\ntoolsets: {section}\n")

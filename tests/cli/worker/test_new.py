@@ -10,7 +10,7 @@ from forge_cli import load_worker
 from forge_cli.testing import Project
 
 
-def test_without_a_terminal_the_defaults_make_a_sound_worker(cli, project) -> None:
+def test_new_worker_from_defaults_is_valid(cli, project) -> None:
     done = cli("worker", "new", "helper")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
@@ -39,7 +39,9 @@ def test_without_a_terminal_the_defaults_make_a_sound_worker(cli, project) -> No
         ("blocked", "refused", "blocked"),
     ],
 )
-def test_how_careful_it_is(cli, project: Project, approval: str, write: str, command: str) -> None:
+def test_new_worker_has_the_chosen_approval(
+    cli, project: Project, approval: str, write: str, command: str
+) -> None:
     project.write("s.yaml", "turns: [{text: Done.}]\n")
     cli(
         "worker",
@@ -95,7 +97,7 @@ def test_instructions_arrive_as_they_were_said(cli, project, instructions: str) 
         (["there"], "there.yaml already exists"),
     ],
 )
-def test_what_cannot_be_made_is_exit_2_and_changes_nothing(
+def test_invalid_new_worker_exits_2_and_changes_nothing(
     cli, project, argv: list[str], sentence: str
 ) -> None:
     project.write("there.yaml", "kept")

@@ -55,7 +55,7 @@ def test_the_workers_of_this_repository_fit(workers: Draft202012Validator, path:
         "approval: {mode: auto_deny}",
     ],
 )
-def test_what_forge_takes(workers: Draft202012Validator, more: str) -> None:
+def test_schema_accepts_valid_files(workers: Draft202012Validator, more: str) -> None:
     assert [
         error.message for error in workers.iter_errors({"name": "w", **yaml.safe_load(more)})
     ] == []
@@ -80,7 +80,7 @@ def test_what_forge_takes(workers: Draft202012Validator, more: str) -> None:
     ],
     ids=json.dumps,
 )
-def test_what_forge_refuses(workers: Draft202012Validator, data: dict[str, Any]) -> None:
+def test_schema_refuses_invalid_files(workers: Draft202012Validator, data: dict[str, Any]) -> None:
     assert not workers.is_valid(data)
 
 

@@ -53,7 +53,7 @@ def workers(project: Project) -> Project:
     return project
 
 
-def test_what_a_worker_is(cli, workers, unconfined_rules: str) -> None:
+def test_show_prints_the_parts_of_a_worker(cli, workers, unconfined_rules: str) -> None:
     done = cli("worker", "show", "boss.yaml")
     assert (done.code, done.err) == (0, unconfined_rules)
     assert done.out.splitlines() == [
@@ -189,7 +189,7 @@ def test_a_tree_that_is_too_deep_says_so(cli, project) -> None:
     assert "w7" not in out.partition("refused")[2]
 
 
-def test_only_what_is_offered_is_in_the_tree(cli, project) -> None:
+def test_tree_contains_only_offered_workers(cli, project) -> None:
     project.write("a.yaml", "name: a\n")
     project.write("b.yaml", "name: b\n")
     project.write(
@@ -237,7 +237,7 @@ def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> N
     assert heard == [out.removesuffix("\n")]
 
 
-def test_nothing_is_made_or_started(cli, workers) -> None:
+def test_show_creates_and_starts_nothing(cli, workers) -> None:
     before = sorted(os.walk(workers.folder))
     for view in ([], ["--policy"], ["--tree"], ["--prompt"]):
         assert cli("worker", "show", "boss.yaml", *view).code == 0
@@ -245,7 +245,7 @@ def test_nothing_is_made_or_started(cli, workers) -> None:
     assert not Path(workers.folder.parent / "far").exists()
 
 
-def test_two_views_at_once_are_too_many(cli, workers) -> None:
+def test_show_refuses_two_views_at_once(cli, workers) -> None:
     done = cli("worker", "show", "boss.yaml", "--policy", "--tree")
     assert done.code == 2
     assert "name one" in done.err
