@@ -213,7 +213,7 @@ def test_trust_from_the_terminal_lasts_until_a_file_changes(project, terminal) -
         changed.lines[0]
         == ".forge/workers/coder.yaml comes with this folder and changed since it was trusted."
     )
-    assert ".forge/workers/tools.py (a file of it, changed)" in changed.lines
+    assert ".forge/workers/tools.py (one of its files, changed)" in changed.lines
     assert {"  -    return ''", "  +    return 'changed'"} <= set(changed.lines)
     changed.type("n\n")
     assert changed.end() == 0

@@ -154,8 +154,8 @@ def test_worker_changed_during_the_trust_question_is_not_used(terminal, writer) 
     screen = terminal("chat")
     screen.expect("[y]es, [n]o > ")
     assert [
-        "tools.py (a file of it, changed)" in screen.seen,
-        "helper.py (a file of it)" in screen.seen,
+        "tools.py (one of its files, changed)" in screen.seen,
+        "helper.py (one of its files)" in screen.seen,
     ] == [True] * 2
     assert "worker.yaml (a file" not in screen.seen
     screen.type("n\n")

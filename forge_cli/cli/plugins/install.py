@@ -59,7 +59,7 @@ def install(
     ]
     for each, plugins in found:
         sys.stdout.write(visible(f"installed {plugins[0]}: {describe_offers(plugins)}") + "\n")
-        sys.stderr.write(visible(f"forge plugins check {each} checks it") + "\n")
+        sys.stderr.write(visible(f"check it with: forge plugins check {each}") + "\n")
     if not found:
         sys.stderr.write(
             "warning: it has no plugins for forge (no entry points in the group 'forge')\n"

@@ -37,7 +37,7 @@ def _next_steps(folder: Path, kind: PluginKind) -> str:
     return f"""Made {folder}: {made} that works already, with tests.
 Next:
   forge plugins install ./{folder}   install it; again after each change
-  forge plugins check {folder}       say whether it is sound
+  forge plugins check {folder}       check it
   python -m pytest {folder}          run its tests
 Its README says how to publish it.
 """

@@ -62,7 +62,7 @@ def _next_steps(made: Scaffold, folder: Path) -> str:
   {FILE:<{width}}  what the model reads of it: description, usage, parameters, examples
 Next:
   forge tools call {name} -y   call it
-  forge tools build {name}     look for errors, after a change
+  forge tools build {name}     check it for errors, after a change
   forge tools test {name}      run its examples, and check what every tool has to keep to
 Workers that name 'executables' under toolsets have it from now on; each call asks first."""
 

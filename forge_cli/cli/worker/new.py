@@ -78,7 +78,7 @@ def new(
     if name is not None:
         name = read_name(name)
     else:
-        name = _asked("What is it called?", read_name)
+        name = _asked("What is its name?", read_name)
     file = Path(f"{name}.yaml")
     if file.exists():
         raise UsageError(f"{file} already exists", hint="choose another name")
@@ -105,13 +105,13 @@ def _ask_all(name: str) -> Draft:
             "What is it for? A sentence or two, as you would tell a colleague.", read_instructions
         ),
         toolsets=_asked(
-            f"What can it use? (Enter: filesystem; or none)\n  {toolsets}", read_toolsets
+            f"Which toolsets? (Enter: filesystem; or none)\n  {toolsets}", read_toolsets
         ),
         model=_asked(
-            "Which model? (PROVIDER:MODEL; Enter: none, so -m, FORGE_MODEL or your config)",
+            "Which model? (PROVIDER:MODEL; Enter: none, to use -m, FORGE_MODEL or your config)",
             read_model,
         ),
-        approval=_asked(f"How careful is it? (Enter: ask){careful}", read_approval),
+        approval=_asked(f"Which approval? (Enter: ask){careful}", read_approval),
     )
 
 
@@ -199,5 +199,5 @@ def _next_steps(draft: Draft, file: Path) -> str:
     return f"""Made {file}.
 Next:
   forge run {file} "YOUR TASK"{model}
-  forge worker check {file}   say whether it is sound, after a change
+  forge worker check {file}   check it, after a change
 """

@@ -337,7 +337,7 @@ def test_installing_shows_the_command_and_keeps_forge(
     assert command == shlex.join([sys.executable, *told, option, constraints, package])
     assert (printed, last) == (
         "printed",
-        "forge plugins check forge-tools-birds checks it",
+        "check it with: forge plugins check forge-tools-birds",
     )
     assert told in (
         ["-m", "pip", "install", "--disable-pip-version-check", "--upgrade"],
