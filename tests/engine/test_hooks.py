@@ -670,7 +670,7 @@ def test_looking_tells_of_them_and_runs_none(hooked: Project) -> None:
     }
     assert shown["hooks"] == [hook]
     text = " ".join(hooked.forge("approve", "worker.yaml", "act").stdout.split())
-    assert f"could be made stricter by the hook check.sh ({place}), which is not run here" in text
+    assert f"the hook check.sh ({place}) may make it stricter; it is not run here" in text
     assert "hooks" not in json.loads(
         hooked.forge("approve", "worker.yaml", "look", "--json").stdout
     )

@@ -59,7 +59,7 @@ toolsets:
     assert grants(cli, project, text) == [
         "it grants itself:",
         "  code        ./tools.py runs in forge's own process, unconfined",
-        "  address     http://127.0.0.1:9/mcp gets what the MCP server far is asked (w/worker.yaml:17)",
+        "  address     http://127.0.0.1:9/mcp receives the requests to the MCP server far (w/worker.yaml:17)",
         "  program     no-such-server runs unconfined, the MCP server near (w/worker.yaml:17)",
         "  unconfined  commands are not confined: they can access everything that you can (isolation: off)",
         "  read        commands can read ~/.config/tool",
@@ -68,7 +68,7 @@ toolsets:
         "  command     git status",
         "  command     every command that no rule covers (default: preApproved)",
         "  call        good of custom",
-        "  call        every tool of custom that says nothing itself",
+        "  call        every tool of custom without a verdict of its own",
         "  files       write and delete in /scratch",
         f"  outside     /other is {outside}, outside of its folder, and can be read",
         "  variable    SOME_API_KEY, for commands of shell",
@@ -161,7 +161,7 @@ def server(text: str) -> str:
                 "        url: http://127.0.0.1:9/mcp\n        headers: {Authorization: 'Bearer ${MY_KEY}'}\n"
             ),
             [
-                "address   http://127.0.0.1:9/mcp gets what the MCP server s is asked (w/worker.yaml:7)",
+                "address   http://127.0.0.1:9/mcp receives the requests to the MCP server s (w/worker.yaml:7)",
                 "variable  MY_KEY, for the MCP server s",
             ],
         ),
@@ -234,7 +234,7 @@ def test_hooks_are_told_with_their_place(cli, project) -> None:
     )
     assert grants(cli, project, "name: w") == [
         "nothing beyond the defaults",
-        "hooks run beside it:",
+        "hooks that run with it:",
         f"  before_tool  {project.home}/look.sh -x ({project.home}/config.yaml:2)",
         f"  session_end  /bin/true ({project.home}/config.yaml:3)",
     ]

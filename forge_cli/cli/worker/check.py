@@ -80,7 +80,7 @@ def check(
     lines = [
         told,
         *lines_of_grants(grants),
-        *(lines_of_grants(hooks, "hooks of this folder") if hooks else ()),
+        *(lines_of_grants(hooks, "hooks that run with it") if hooks else ()),
     ]
     with data_output() as out:
         out.writelines(f"{visible(line)}\n" for line in lines)

@@ -51,7 +51,7 @@ async def stay() -> str:
         except BaseException:
             pass
 '''
-TOO_LONG = "a message has 10 MiB at most"
+TOO_LONG = "a message may have 10 MiB at most"
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 

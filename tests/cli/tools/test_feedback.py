@@ -61,7 +61,7 @@ def _descriptions_in(value: object) -> list[str]:
 
 
 def test_feedback_is_stored_and_listed(cli, greet: Path) -> None:
-    assert cli("tools", "feedback", "greet").err == "nothing was said of greet yet\n"
+    assert cli("tools", "feedback", "greet").err == "no comments on greet yet\n"
     done = cli("tools", "feedback", "greet", "It shouts.")
     assert (done.code, done.err) == (0, "")
     assert done.out == "kept; workers that make tools read it with greet, until it is changed\n"

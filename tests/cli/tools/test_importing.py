@@ -170,7 +170,7 @@ def test_import_without_a_terminal_shows_all_and_imports_nothing(cli, left, tmp_
     assert "sha256" in done.out
     assert (
         done.err
-        == "forge: nothing was imported, because there is no terminal to ask; --yes imports without asking\n"
+        == "forge: nothing was imported: there is no terminal to ask; --yes imports without asking\n"
     )
     assert left() == []
     done = cli("tools", "import", str(source), "--json")

@@ -174,7 +174,7 @@ def test_the_tree_for_people(cli, workers) -> None:
     assert "      model: that of its parent, or of the command line" in lines
     assert f"      /mine: write preApproved, delete blocked ({workers.folder}/out/deep)" in lines
     assert "        boss: Leads" in lines
-    assert "          refused: it is at work already: a cycle" in lines
+    assert "          refused: already running: a cycle" in lines
 
 
 def test_a_tree_that_is_too_deep_says_so(cli, project) -> None:
