@@ -185,7 +185,7 @@ def test_a_tree_that_is_too_deep_says_so(cli, project) -> None:
         )
     project.write("w7.yaml", "name: w7\n")
     out = cli("worker", "show", "w0.yaml", "--tree").out
-    assert "refused: it would be 6 workers deep, and 5 is the most" in out
+    assert "refused: 6 levels of workers; the maximum is 5" in out
     assert "w7" not in out.partition("refused")[2]
 
 
