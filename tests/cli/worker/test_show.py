@@ -248,7 +248,7 @@ def test_show_creates_and_starts_nothing(cli, workers) -> None:
 def test_show_refuses_two_views_at_once(cli, workers) -> None:
     done = cli("worker", "show", "boss.yaml", "--policy", "--tree")
     assert done.code == 2
-    assert "name one" in done.err
+    assert "keep one" in done.err
 
 
 @pytest.mark.parametrize("view", [[], ["--tree"], ["--policy"]])
