@@ -84,7 +84,7 @@ def test_a_config_that_is_broken_is_said_and_is_not_the_end(cli, project) -> Non
 
 def test_welcome_fits_a_small_terminal(terminal) -> None:
     screen = terminal(columns=80)
-    screen.expect("Talk to writer? [Y/n] > ")
+    screen.expect("Chat with writer? [Y/n] > ")
     screen.type("n\n")
     assert screen.end() == 0
     assert max(map(len, screen.lines)) <= 80
@@ -95,7 +95,7 @@ def test_welcome_fits_a_small_terminal(terminal) -> None:
 def test_offer_names_the_worker_of_the_folder(terminal, writer, answer: str) -> None:
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     screen = terminal()
-    screen.expect("Talk to writer? [Y/n] > ")
+    screen.expect("Chat with writer? [Y/n] > ")
     screen.type(answer)
     screen.expect("Use it until one of its files changes? [y]es, [n]o > ")
     screen.type("y\n")
