@@ -90,7 +90,11 @@ class _Listener(Struct):
             self.on_key()
 
     def _stop(self, number: int) -> None:
-        if self.ready():
+        """End the work of the innermost listener, which may have begun after the signal came."""
+        # Cancelling its task would end a run that has begun as `interrupted` (130), whatever signal it was.
+        if self in _listeners and _listeners[-1] is not self:
+            _listeners[-1]._stop(number)
+        elif self.ready():
             self.interrupt(STOPS[number])
         elif self.task and self.cancelled_by is None:
             self.cancelled_by = number

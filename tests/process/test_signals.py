@@ -15,7 +15,7 @@ from contextlib import suppress
 import pytest
 
 from forge_cli.core.errors import Terminated
-from forge_cli.process.signals import in_loop
+from forge_cli.process.signals import in_loop, interruptible
 from tests.support.deadline import deadline
 
 MODEL = """
@@ -157,6 +157,18 @@ def test_a_signal_that_came_before_the_end_counts() -> None:
     with pytest.raises(Terminated) as ended:
         in_loop(work)
     assert ended.value.exit_code == 130
+
+
+def test_a_signal_from_before_a_run_stops_the_run_with_its_own_reason() -> None:
+    reasons: list[str] = []
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        with interruptible(reasons.append):
+            await asyncio.sleep(0)
+
+    in_loop(work)
+    assert reasons == ["terminated"]
 
 
 def test_a_signal_that_a_thread_gets_at_the_very_end_is_no_fault() -> None:

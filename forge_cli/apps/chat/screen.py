@@ -409,6 +409,11 @@ class ChatScreen(TypedLine):
             elif not self._buffer.text and self._talk.press_escape():
                 self.on_enter("/rewind")
 
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            # A question takes Ctrl+C as a key, so a second one behind it is no signal, but a key left for this line.
+            self._talk.press_stop()
+
         @keys.add("s-tab", filter=plain)
         def _(event: KeyPressEvent) -> None:
             if self._buffer.complete_state:

@@ -111,6 +111,15 @@ def test_what_is_typed_after_an_approval_was_left_is_not_its_answer(chat, clerk,
     assert not (clerk.folder / "a.txt").exists()
 
 
+def test_ctrl_c_twice_at_once_leaves_the_conversation_from_a_question(chat, clerk, script) -> None:
+    script(WRITE, BYE)
+    window = chat().ready()
+    window.say("go on")
+    window.see("[?] why >")
+    window.type(CTRL_C * 2)
+    assert window.end() == 130
+
+
 @pytest.mark.long
 def test_whatever_is_typed_after_a_question_was_left_is_not_its_answer(chat, clerk, script) -> None:
     script(*[WRITE, ORDER] * 2, BYE)
