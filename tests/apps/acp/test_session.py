@@ -202,6 +202,31 @@ def test_editor_session_grant_asks_once(helper: Project, use: Any) -> None:
     assert (helper.folder / "report.md").read_text() == "two\n"
 
 
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize("answers", [("once",), ("no", "no")])
+def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
+    helper: Project, use: Any, answers: tuple[str, ...]
+) -> None:
+    helper.write("worker.yaml", "name: helper\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n")
+    helper.write("Makefile", "build:\n\techo built > out\n")
+    helper.write("script.yaml", calling("{tool: shell, input: {command: make build}}"))
+
+    async def work(opened: Opened, session: str) -> None:
+        assert (await opened.say(session, "go")).stop_reason == "end_turn"
+        call, options = opened.person.asked[0]
+        assert [option.name for option in options] == [
+            f"Allow, and keep that in {helper.home / 'config.yaml'}",
+            "Reject, and keep that",
+        ]
+        assert "use: [building, localhost, containers]" in call.model_dump_json()
+        assert len(opened.person.asked) == len(answers)
+
+    use(work, answers=answers)
+    kept = "[building, localhost, containers]" if answers == ("once",) else "[]"
+    assert f"use: {kept}" in (helper.home / "config.yaml").read_text()
+    assert (helper.folder / "out").exists() == (answers == ("once",))
+
+
 def test_a_no_with_its_reason_reaches_the_model(use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         await opened.say(session, "go")

@@ -428,6 +428,40 @@ def test_every_call_of_a_tool_is_a_choice_of_its_own(
     assert play(tester, story).count("request") == asked
 
 
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize("choice", ["once", "no"])
+def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
+    tester: Project, choice: str
+) -> None:
+    tester.write("worker.yaml", "name: tester\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n")
+    tester.write("Makefile", "build:\n\techo built > out\n")
+    script(tester, calls(("shell", {"command": "make build"})), "done")
+
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="go")
+        request = await tab.request()
+        assert request["tool"] == "rule sets"
+        assert [each["label"] for each in request["choices"]] == [
+            "Allow from now on",
+            "Deny from now on",
+        ]
+        assert "use: [building, localhost, containers]" in request["html"]
+        await browser.act(session, "answer", request=request["request"], choice=choice)
+        if choice == "no":
+            line = await tab.wait(
+                lambda tab: [each for each in tab.requests.values() if each["tool"] == "shell"]
+            )
+            await browser.act(session, "answer", request=line[0]["request"], choice="no")
+        await tab.until("done")
+
+    play(tester, story)
+    kept = "[building, localhost, containers]" if choice == "once" else "[]"
+    assert f"use: {kept}" in (tester.home / "config.yaml").read_text()
+    assert (tester.folder / "out").exists() == (choice == "once")
+
+
 def test_the_first_answer_counts_and_every_tab_sees_it(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()

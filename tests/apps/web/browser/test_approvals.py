@@ -1,6 +1,7 @@
 """Approvals on the page: cards that every tab sees; the first answer counts, and leaving answers nothing."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -95,6 +96,25 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
     expect(page.locator(".entry.answer .words").last).to_have_text("Again.")
     answers = [each["approved"] for each in decisions(site) if each["by"] not in ("rule", "tool")]
     assert answers == [True, False, True, True]
+
+
+@pytest.mark.needs("overlay")
+def test_rule_sets_are_allowed_from_now_on_by_one_key(start: Start) -> None:
+    site = start(calls(call("shell", command="make build")), "Built.")
+    site.project.write(
+        "worker.yaml", "name: clerk\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n"
+    )
+    site.project.write("Makefile", "build:\n\techo built > out\n")
+    page = site.talk()
+    say(page, "Build.")
+    expect(card(page)).to_contain_text("use: [building, localhost, containers]")
+    expect(card(page).locator("[data-choice]")).to_have_text(
+        [re.compile("Allow from now on"), re.compile("Deny from now on")]
+    )
+    press(page, "y")
+    expect(page.locator(".entry.answer .words")).to_have_text("Built.")
+    assert "localhost" in (site.project.home / "config.yaml").read_text()
+    assert site.project.read("out") == "built\n"
 
 
 def test_a_wider_grant_is_chosen_behind_its_key(start: Start) -> None:
