@@ -1,1 +1,1 @@
-"""The process around a command: its signals, its standard streams, and an end that always comes."""
+"""The process of a command: signals, standard streams and the end of the process."""

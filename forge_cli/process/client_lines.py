@@ -1,4 +1,4 @@
-"""Lines on standard streams as they come, and messages of a client, one a line, which no other code reads or writes."""
+"""Messages of a client over standard streams, one a line, and lines read as they arrive."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import anyio
 
 from forge_cli.process.streams import OutputLost
 
-PIECE = 1 << 16
+READ_SIZE = 1 << 16
+"""Bytes to read at once."""
 
 
 class ClientLines:
-    """The lines of one client, from ``descriptor`` and to ``out``."""
+    """The messages of one client, read from ``descriptor`` and written to ``out``."""
 
     def __init__(self, descriptor: int, out: TextIO) -> None:
         self._descriptor = descriptor
@@ -25,35 +26,37 @@ class ClientLines:
         self._writing = anyio.Lock()
 
     async def write(self, text: str) -> None:
-        """Write one line; OutputLost is raised where the reader is gone."""
+        """Write one line; raise OutputLost if the client no longer reads."""
 
         def write() -> None:
             self._out.write(text + "\n")
             self._out.flush()
 
         async with self._writing:
-            # in a thread: a client that does not read must not hold up the others' calls, nor signals
+            # In a thread, because a client that does not read would block other calls, and signals.
             await anyio.to_thread.run_sync(write, abandon_on_cancel=True)
 
     async def read(self) -> AsyncIterator[bytes]:
-        """Every line that is not empty, until the client closes its end."""
+        """Yield each nonempty line until the client closes the stream."""
         async for line in read_lines(self._descriptor):
             if line.strip():
                 yield line
 
 
 def request_id(line: bytes) -> str | int | None:
-    """The id of the request that a line would have been, where one can be seen."""
+    """Return the id of an invalid request so that its error can be matched, or None."""
     try:
         found = json.loads(line).get("id")
     except (ValueError, RecursionError, AttributeError):
         return None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        return None
+    return found
 
 
 @contextmanager
 def own_input() -> Iterator[int]:
-    """A descriptor for standard input that is ours alone; other readers of standard input find it empty."""
+    """Yield a private descriptor of standard input; other code then reads an empty one."""
     own = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -66,21 +69,21 @@ def own_input() -> Iterator[int]:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Is it the client that has stopped reading?"""
+    """Return True if the client has stopped reading."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_lost, error.exceptions))
     return isinstance(error, OutputLost)
 
 
 async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
-    """Lines as they come; pipes and terminals are waited for in the event loop, where Ctrl+C ends the waiting."""
+    """Yield lines as they arrive, the last one even if it has no newline."""
     kind = os.fstat(descriptor).st_mode
     rest = bytearray()
     waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
     while True:
-        if waits:
+        if waits:  # in the event loop, where Ctrl+C ends the wait
             await anyio.wait_readable(descriptor)
-        piece = os.read(descriptor, PIECE)
+        piece = os.read(descriptor, READ_SIZE)
         *ends, last = piece.split(b"\n")
         for end in ends:
             line = bytes(rest + end)

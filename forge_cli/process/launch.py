@@ -1,4 +1,4 @@
-"""The launch of a command: signals that wait until its options are read, and the result object they ask for."""
+"""The start of a command: held signals, and the result object that its options ask for."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 class Launch:
-    """The state that the outermost frame shares with the command that it invokes."""
+    """State that the outermost frame shares with the command that it runs."""
 
     def __init__(self, mask: set[int | signal.Signals] | None = None) -> None:
-        """``mask`` is set again when signals need not wait any more; without one, none are held."""
+        """Keep the signal ``mask`` to restore; if it is None, no signals are held."""
         self._mask = mask
         self.report: ResultReport | None = None
-        """The result object that is printed in any case, once the options of a command have asked for one."""
+        """The result object to print in any case; None until the options of a command ask for it."""
 
     def release_signals(self) -> None:
-        """Let signals through that have waited."""
+        """Deliver the signals that were held."""
         if self._mask is not None:
             mask = self._mask
             self._mask = None
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def end_on_signals(self) -> None:
-        """Raise signals as exceptions from now on, as there may be something to clean up."""
+        """Raise signals as exceptions from now on, so that open resources are cleaned up."""
         try:
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 if signal.getsignal(number) is not signal.SIG_IGN:
@@ -40,7 +40,10 @@ class Launch:
         sys.unraisablehook = self._end_if_stopped
 
     def _end_if_stopped(self, dropped: sys.UnraisableHookArgs) -> None:
-        """End the process if Python drops a signal: one raised in its own callbacks, as at the end of an import."""
+        """End the process if Python drops the exception of a signal.
+
+        Python drops what is raised in its own callbacks, for example at the end of an import.
+        """
         if not isinstance(dropped.exc_value, KeyboardInterrupt):
             sys.__unraisablehook__(dropped)
             return

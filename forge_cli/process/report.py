@@ -1,4 +1,4 @@
-"""The result object of a command that ends before it could print one; it needs nothing that may fail to load."""
+"""The result object of a command that ends early, built without modules that may fail to load."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 class ResultReport:
-    """The promise of ``--output-format``, kept for every end: once, and with the exit code that the process has."""
+    """The one result object of ``--output-format``, printed however the command ends."""
 
     def __init__(self, form: str) -> None:
-        """``form`` is json or stream-json."""
+        """Prepare a result in ``form``, which is json or stream-json."""
         self._form = form
         self._since = time.monotonic()
         self.worker = self.model = self.session = ""
         self.printed = False
         self.told: int | None = None
-        """The exit code in the result that was printed, once the work is over."""
+        """The exit code in the printed result; None until the work is over."""
         self._seq = 0
         self._hash = None
 
     def follow(self, line: Any) -> None:
-        """See a line of the session before it is printed: what is reported later comes after it."""
+        """Note a session line before it is printed, so that a later result continues its chain."""
         self.session = line.session
         if not line.transient:
             self._seq = line.seq
@@ -41,16 +41,17 @@ class ResultReport:
         )
 
     def fail(self, code: int, error: str | None = None) -> int:
-        """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``.
+        """Print the result of work that ended with ``code``, unless a result was printed.
 
-        Returns the exit code for the process: a signal that comes after the result does not change it.
+        Signals have no ``error``. Return the exit code of the process, which a signal after the
+        result does not change.
         """
         if code != 0:
             self.tell(self._result(code, error), sys.stdout)
         return code if self.told is None else self.told
 
     def tell(self, result: dict[str, Any], out: TextIO) -> None:
-        """Print a result, unless one was printed."""
+        """Print ``result`` to ``out``, unless a result was printed."""
         if self.printed:
             return
         self.printed = True
@@ -61,6 +62,7 @@ class ResultReport:
 
     def _result(self, code: int, error: str | None) -> dict[str, Any]:
         stopped = error is None and code > 128
+        # The keys of WorkerResult.wire(), whose import could be the reason that the command failed.
         found: dict[str, Any] = {
             "status": "interrupted" if stopped else "failed",
             "exit_code": code,
@@ -79,7 +81,7 @@ class ResultReport:
         return camel_keys(found if error is None else {**found, "error": error})
 
     def _line(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The last line of a session: chained to the one before it, if there was one."""
+        """Return the last line of a session, with the hash of the line before it."""
         now = time.time()
         moment = (
             time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"

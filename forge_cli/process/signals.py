@@ -1,4 +1,4 @@
-"""Into the event loop, and what the signals that end a program do to the work in it."""
+"""The event loop of a command, and the signals that stop the work in it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ STOPS: dict[int, str] = {
     signal.SIGHUP: HUNG_UP,
     signal.SIGQUIT: QUIT,
 }
-"""The signals that end a program, each with the reason that the session keeps."""
-ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
+"""Signals that end a program, with the reason that is recorded in the session."""
+ALWAYS_HANDLED = frozenset({signal.SIGINT, signal.SIGTERM})
+"""Signals that forge handles even if the parent process ignores them."""
 
 
 def _ignore(reason: str) -> None:
-    """Interrupt nothing."""
+    """Do nothing; the default ``interrupt`` of a listener."""
 
 
 def _never() -> bool:
@@ -47,22 +48,25 @@ def _never() -> bool:
 
 
 class _Listener(Struct):
-    """Work that signals end."""
+    """Work that signals stop."""
 
     task: asyncio.Task[object] | None
     interrupt: Callable[[str], object] = _ignore
     ready: Callable[[], bool] = _never
-    """Until then there is nothing to stop in good order, and the task is cancelled."""
+    """Return True once ``interrupt`` can stop the work in order; until then the task is cancelled."""
     on_key: Callable[[], object] | None = None
+    """Takes Ctrl+C as a key in a conversation."""
     watchdog: Watchdog | None = None
     cancelled_by: int | None = None
     last: float = float("-inf")
-    unheard: bool = False
+    has_unheard_key: bool = False
+    """Whether the event loop has not handled the last Ctrl+C yet."""
 
     def handle(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Called between two instructions of any code, also where that holds the event loop."""
-        if number == signal.SIGINT and self.on_key and self.ready() and not self.unheard:
-            self.unheard = True
+        """Handle a signal; Python calls this even while other code blocks the event loop."""
+        takes_key = self.on_key and self.ready() and not self.has_unheard_key
+        if number == signal.SIGINT and takes_key:
+            self.has_unheard_key = True
             loop.call_soon_threadsafe(self._hear_key)
             return
         before = self.last
@@ -70,6 +74,7 @@ class _Listener(Struct):
         if self.last - before < 1:
             from forge_cli.ui.terminal.raw_mode import give_terminal_back
 
+            # A second signal within a second: leave without cleanup, which is what may hang.
             erase_live_lines()
             give_terminal_back()
             os._exit(128 + number)
@@ -80,18 +85,18 @@ class _Listener(Struct):
                 Interrupted(STOPS[number]).exit_code,
                 0.0 if starved else SHUTDOWN_GRACE,
             )
-            if starved:
+            if starved:  # its thread gets no turn, so this handler ends the process
                 self.watchdog.look()
         loop.call_soon_threadsafe(self._stop, number)
 
     def _hear_key(self) -> None:
-        self.unheard = False
+        self.has_unheard_key = False
         if self.on_key:
             self.on_key()
 
     def _stop(self, number: int) -> None:
-        """End the work of the innermost listener, which may have begun after the signal came."""
-        # Cancelling its task would end a run that has begun as `interrupted` (130), whatever signal it was.
+        """Stop the work of the innermost listener, which may have begun after the signal came."""
+        # Cancelling the task of this one would end a run that has begun with 130, whatever the signal.
         if self in _listeners and _listeners[-1] is not self:
             _listeners[-1]._stop(number)
         elif self.ready():
@@ -102,7 +107,7 @@ class _Listener(Struct):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle the signals instead of their handlers so far."""
+        """Handle signals in place of the listener before."""
         _listeners.append(self)
         try:
             yield
@@ -118,12 +123,10 @@ _listeners: list[_Listener] = []
 
 
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Run an async function to its end; signals cancel it, unless it is ``interruptible``.
-
-    They wait while the event loop is made and closed, where an exception would leave half a loop behind.
-    """
+    """Run an async function to its end; signals cancel it, unless it is ``interruptible``."""
     if threading.current_thread() is not threading.main_thread():
         return start_loop(function, *args)
+    # An exception of a signal while the loop is made or closed would leave half a loop behind.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
 
     async def work() -> T:
@@ -131,9 +134,8 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             try:
                 found = await function(*args)
-                await asyncio.sleep(
-                    0
-                )  # a signal that came before counts, though the input ended by the same Ctrl+C
+                # Ctrl+C can also end the input; let its signal count before the function returns.
+                await asyncio.sleep(0)
                 return found
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
@@ -146,17 +148,17 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
 
 @contextmanager
 def _handling_signals() -> Iterator[None]:
-    """Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well."""
+    """Install handlers for the signals in ``STOPS``, and restore the handlers before."""
     loop = asyncio.get_running_loop()
-    # nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
-    heard = [
-        number
-        for number in STOPS
-        if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN
-    ]
-    before = {number: signal.getsignal(number) for number in heard}
-    for number in heard:
-        loop.add_signal_handler(number, int)  # so that a signal wakes the loop
+    before = {}
+    for number in STOPS:
+        handler = signal.getsignal(number)
+        # nohup ignores SIGHUP, and a shell without job control SIGQUIT: keep that.
+        if number in ALWAYS_HANDLED or handler is not signal.SIG_IGN:
+            before[number] = handler
+    for number in before:
+        # The handler of the loop only wakes it: a tool that blocks the loop would block it, too.
+        loop.add_signal_handler(number, int)
         signal.signal(number, lambda number, frame: _listeners[-1].handle(number, loop))
     try:
         yield
@@ -174,11 +176,12 @@ def interruptible(
     *,
     on_key: Callable[[], object] | None = None,
 ) -> Iterator[None]:
-    """Signals that end a program call ``interrupt`` with the reason; a second within a second leaves at once.
+    """Call ``interrupt`` with the reason when a signal ends the program.
 
-    Until it is ``ready`` there is nothing to stop in good order, and the task is cancelled.
-    What still holds the process after a grace is abandoned: ``leave`` writes what is due. In a conversation Ctrl+C is
-    a key, which ``on_key`` takes, unless the loop has not even heard the one before it.
+    Before ``ready`` returns True, a signal cancels the task instead. A second signal within a
+    second ends the process at once. If other code still holds the process after a grace, ``leave``
+    writes the pending output and the process ends. In a conversation ``on_key`` takes Ctrl+C as a
+    key, unless the event loop has not handled the one before.
     """
 
     def leave_in_order(end: ForcedEnd) -> int:

@@ -1,4 +1,4 @@
-"""Standard input: the task that it brings, and whether a person is at it who can be asked."""
+"""Standard input: the task that is read from it, and whether a person can answer questions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from typing import TextIO
 
 from forge_cli.core.errors import UsageError
 
-PATIENCE = 3.0
-"""Seconds to wait for the first byte of a pipe that may never speak, unless ``-`` says that it will."""
+FIRST_BYTE_TIMEOUT = 3.0
+"""Seconds to wait for the first byte of a pipe; ``-`` waits without a limit."""
 _TERMINAL = "/dev/tty"
-STALL = 60.0
-"""Seconds without a byte after which a pipe that has spoken counts as stuck, unless ``-`` was given."""
-LARGEST = 16 * 1024 * 1024
-"""Bytes that a task may have; what is endless is given up there."""
+STALL_TIMEOUT = 60.0
+"""Seconds without data after which a pipe counts as stuck; ``-`` waits without a limit."""
+MAX_TASK_BYTES = 16 * 1024 * 1024
+"""The largest task; forge stops reading endless input here."""
+READ_SIZE = 1 << 16
+"""Bytes to read at once."""
 
 
 def is_interactive() -> bool:
-    """Can a person be asked? Standard output may be piped; input and error must be terminals, and CI never is one."""
+    """Return True if a person can answer questions.
+
+    Standard input and error have to be terminals, and ``CI`` must not be set.
+    """
     return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @cache
 def open_terminal() -> TextIO | None:
-    """Open the terminal of a person whose standard input is a pipe or a file, so that they can be asked there.
+    """Open the controlling terminal for questions if standard input is a pipe or a file.
 
-    There is none in CI, without a terminal to show the question, or where another program has it in the foreground.
+    Return None in CI, if standard error is no terminal, or if another program is in the foreground.
     """
     kind = _kind()
     if (
@@ -53,77 +58,77 @@ def open_terminal() -> TextIO | None:
 
 
 def task_from(argument: str | None, *, optional: bool = False) -> str:
-    """``-`` is the input itself; a task beside piped input gets the input as a block after it.
+    """Return the task from the argument and standard input.
 
-    Where the task is ``optional`` nothing but an argument makes one.
+    ``-`` reads the whole task from standard input; piped input is appended to another argument as a
+    block. If the task is ``optional``, standard input alone makes none.
     """
     if optional and argument is None:
         return ""
     if argument == "-":
-        task = _read_all(stall=None)
+        task = _read_all(timeout=None)
     elif argument is None:
         if sys.stdin.isatty() or not _speaks():
             hint = 'say what to do: forge run WORKER "TASK", or - to wait for it on standard input'
             raise UsageError("no task was given", hint=hint)
-        task = _read_all(STALL)
+        task = _read_all(STALL_TIMEOUT)
     else:
+        task = argument
         block = _piped() if argument.strip() else ""
-        task = (
-            f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>"
-            if block.strip()
-            else argument
-        )
+        if block.strip():
+            task += f"\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>"
     if not task.strip():
         raise UsageError("the task is empty", hint='say what to do: forge run WORKER "TASK"')
     return task
 
 
 def _piped() -> str:
-    """The text that was piped in; an input that is not a terminal but never speaks is given up after a moment."""
+    """Return the piped text; give up after a moment if nothing arrives."""
     kind = _kind()
     if kind is None or sys.stdin.isatty() or not (_is_pipe(kind) or stat.S_ISREG(kind)):
         return ""
     if _speaks():
-        return _read_all(STALL)
+        return _read_all(STALL_TIMEOUT)
     sys.stderr.write(
-        "forge: nothing came from standard input, continuing without it (</dev/null skips it, - waits for it)\n"
+        "forge: no data on standard input; continuing without it"
+        " (</dev/null skips the wait, - waits for the task)\n"
     )
     return ""
 
 
 def _speaks() -> bool:
-    """Whether there is something to read, or an end of it, without waiting for long."""
+    """Return True if data or the end of input arrives within ``FIRST_BYTE_TIMEOUT``."""
     kind = _kind()
-    return (
-        kind is None or not _is_pipe(kind) or bool(select.select([sys.stdin], [], [], PATIENCE)[0])
-    )
+    if kind is None or not _is_pipe(kind):
+        return True
+    return bool(select.select([sys.stdin], [], [], FIRST_BYTE_TIMEOUT)[0])
 
 
-def _read_all(stall: float | None) -> str:
-    """Read to the end, unless there is none, or nothing comes for ``stall`` seconds."""
+def _read_all(timeout: float | None) -> str:
+    """Read to the end; raise UsageError if nothing arrives for ``timeout`` seconds."""
     kind = _kind()
     found = bytearray()
-    waits = stall is not None and kind is not None and _is_pipe(kind)
-    while len(found) <= LARGEST:
-        if waits and not select.select([sys.stdin], [], [], stall)[0]:
-            problem = f"standard input did not end: nothing more came for {stall:g} s"
-            raise UsageError(
-                problem, hint="close it, or read the task from it with -, which waits for its end"
-            )
-        piece = (
-            sys.stdin.buffer.read(1 << 16) if kind is None else os.read(sys.stdin.fileno(), 1 << 16)
-        )
+    waits = timeout is not None and kind is not None and _is_pipe(kind)
+    while len(found) <= MAX_TASK_BYTES:
+        if waits and not select.select([sys.stdin], [], [], timeout)[0]:
+            problem = f"standard input did not end: no data for {timeout:g} s"
+            hint = "close it, or give - as the task to wait for its end"
+            raise UsageError(problem, hint=hint)
+        if kind is None:
+            piece = sys.stdin.buffer.read(READ_SIZE)
+        else:  # a read of the stream would wait until the buffer is full
+            piece = os.read(sys.stdin.fileno(), READ_SIZE)
         if not piece:
             return found.decode(errors="replace")
         found += piece
     raise UsageError(
-        f"standard input brings more than {LARGEST} bytes, the most that a task may have",
-        hint="put it into a file that the worker can read, and say where it is",
+        f"standard input has more than {MAX_TASK_BYTES} bytes, the maximum for a task",
+        hint="write it to a file that the worker can read, and name the file in the task",
     )
 
 
 def _kind() -> int | None:
-    """The mode of standard input; None where a program put something else in its place, or it is closed."""
+    """Return the file mode of standard input; None if it is closed or replaced by a program."""
     try:
         return os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):

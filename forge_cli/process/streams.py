@@ -1,4 +1,4 @@
-"""The standard streams of a command: standard error never stops the work, and a lost standard output has a name."""
+"""The standard streams of a command, which survive closed readers and full disks."""
 
 import errno
 import io
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written any more."""
+    """Standard output can no longer be written."""
 
     def __init__(self, error: OSError, *, hung_up: bool = False) -> None:
-        """``hung_up`` says that it was a terminal that was closed."""
+        """Describe ``error``; ``hung_up`` is True if standard output was a terminal."""
         self.reader_left = error.errno == errno.EPIPE
         self.hung_up = hung_up and error.errno == errno.EIO
         known = {errno.EPIPE: "its reader has left", errno.EBADF: "it is closed"}
@@ -26,7 +26,7 @@ class OutputLost(Exception):
 
 
 class _LiveStream(io.TextIOWrapper):
-    """A stream that is written above the lines which are drawn again and again, where there are any."""
+    """A stream whose text appears above the live lines of the terminal."""
 
     live: "LiveLines | None" = None
 
@@ -43,7 +43,7 @@ class _LiveStream(io.TextIOWrapper):
 
 
 class ErrorStream(_LiveStream):
-    """Standard error: what cannot be written is dropped, then and from then on."""
+    """Standard error, which drops all further text after a failed write."""
 
     def _write(self, text: str) -> int:
         try:
@@ -60,7 +60,7 @@ class ErrorStream(_LiveStream):
 
 
 class DataStream(_LiveStream):
-    """Standard output: what cannot be written raises OutputLost, or is told to ``on_loss`` once and dropped."""
+    """Standard output: a failed write calls ``on_loss`` once, or raises OutputLost."""
 
     lost: OutputLost | None = None
     on_loss: Callable[[], object] | None = None
@@ -81,7 +81,7 @@ class DataStream(_LiveStream):
             line_buffering=line_buffering,
             write_through=write_through,
         )
-        self._was_terminal = self.isatty()  # one that was closed is none for the system
+        self._was_terminal = self.isatty()  # isatty is False once the terminal is closed
 
     def _write(self, text: str) -> int:
         if self.lost is not None and self.on_loss is None:
@@ -107,25 +107,25 @@ class DataStream(_LiveStream):
 
 
 def live_lines() -> "LiveLines | None":
-    """Lines below the text on the terminal of standard error, where a command draws something there."""
+    """Return the live lines on the terminal of standard error, if a command draws any."""
     return sys.stderr.live if isinstance(sys.stderr, ErrorStream) else None
 
 
 def draw_below(live: "LiveLines", out: "TextIO") -> None:
-    """Let everything that standard error and ``out`` write to the terminal make room for live lines, from now on."""
+    """Write the text of standard error and ``out`` above the ``live`` lines from now on."""
     for stream in (sys.stderr, out):
         if isinstance(stream, ErrorStream | DataStream) and stream.isatty():
             stream.live = live
 
 
 def erase_live_lines() -> None:
-    """Leave the terminal as the shell wants it: before the process ends, and where nothing but the answer is wanted."""
+    """Erase the live lines for good, for example before the process ends."""
     if live := live_lines():
         live.close()
 
 
 def silence(descriptor: int) -> None:
-    """Let every later write succeed, that of the interpreter's own flush at exit included: it has nowhere to go."""
+    """Send all later writes to /dev/null, so that the flush at exit does not fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     if null != descriptor:
         os.dup2(null, descriptor)
@@ -133,13 +133,13 @@ def silence(descriptor: int) -> None:
 
 
 def open_missing_streams() -> None:
-    """Give a closed standard stream to /dev/null, or the next file that is opened would get its descriptor.
+    """Open /dev/null for each closed standard stream.
 
-    That of standard output cannot be written: an answer that is not delivered is an error, as on a full disk.
+    Otherwise the next opened file would get its descriptor.
     """
     for name, mode, access in (
         ("stdin", "r", os.O_RDWR),
-        ("stdout", "w", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),  # writes fail: an answer that is not delivered is an error
         ("stderr", "w", os.O_RDWR),
     ):
         if getattr(sys, name) is None:
@@ -147,7 +147,7 @@ def open_missing_streams() -> None:
 
 
 def guard_streams() -> None:
-    """Write UTF-8 in every locale, escape what cannot be written, and survive what cannot be written to."""
+    """Make standard output and error write UTF-8 in every locale and survive failed writes."""
     for name, kind in (("stdout", DataStream), ("stderr", ErrorStream)):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""The thread that ends the process where third-party code holds it: past its time, or past a signal."""
+"""A thread that ends the process if third-party code holds it past its time or a signal."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from forge_cli.core.bounds import ForcedEnd, find_forced_end
 from forge_cli.core.text import visible
 from forge_cli.process.streams import erase_live_lines
 
-LOOK = 0.25
-"""Seconds between two looks."""
-STARVED = 8 * LOOK
+INTERVAL = 0.25
+"""Seconds between two checks."""
+STARVED_AFTER = 8 * INTERVAL
+"""Seconds without a check after which the thread counts as starved."""
 LEAVE_LIMIT = 3.0
-"""Seconds for what is still due, which may wait for a lock that the main thread holds."""
+"""Seconds for the last output, which may wait for a lock that the main thread holds."""
 
 Leave = Callable[[ForcedEnd], int]
-"""Writes what is still due, in the place of the event loop; returns the exit code."""
+"""Writes the pending output in place of the event loop, and returns the exit code."""
 
 
 class Watchdog(threading.Thread):
-    """Looks at what is at work; a daemon, so that it does not hold up the process itself."""
+    """A daemon thread that checks whether the process has to end."""
 
     def __init__(self, leave: Leave) -> None:
         super().__init__(name="forge watchdog", daemon=True)
@@ -43,7 +44,7 @@ class Watchdog(threading.Thread):
         self._over.set()
 
     def run(self) -> None:
-        while not self._over.wait(LOOK):
+        while not self._over.wait(INTERVAL):
             now = time.monotonic()
             self._gap = now - self._looked
             self._looked = now
@@ -51,11 +52,11 @@ class Watchdog(threading.Thread):
 
     @property
     def is_starved(self) -> bool:
-        """Does code in C, such as a regular expression, let no other thread work? Then a signal handler has to act."""
-        return max(self._gap, time.monotonic() - self._looked) > STARVED
+        """Return True if code in C, such as a regular expression, lets no other thread run."""
+        return max(self._gap, time.monotonic() - self._looked) > STARVED_AFTER
 
     def look(self) -> None:
-        """End the process where it is time for that."""
+        """End the process if its time is over."""
         if end := find_forced_end():
             self._end(end)
 
@@ -63,16 +64,15 @@ class Watchdog(threading.Thread):
         code = int(end.exit_code)
         if self._ended_by is not None:
             if self._ended_by is not threading.current_thread():
-                time.sleep(
-                    LEAVE_LIMIT
-                )  # so that the thread works that has begun to end the process
+                # Let the thread that has begun to end the process finish its output.
+                time.sleep(LEAVE_LIMIT)
                 os._exit(code)
             return
         self._ended_by = threading.current_thread()
         last = threading.Timer(LEAVE_LIMIT, os._exit, [code])
         last.daemon = True
         last.start()
-        with suppress(BaseException):  # whatever goes wrong now, the process ends
+        with suppress(BaseException):  # a failure here must not keep the process alive
             code = self._leave(end)
         from forge_cli.sandbox.processes.tree import kill_children
 
@@ -81,7 +81,7 @@ class Watchdog(threading.Thread):
 
 
 def say_fault(end: ForcedEnd) -> int:
-    """Say which third-party code holds the process, where nothing else is due."""
+    """Report the third-party code that holds the process; the default of ``leave``."""
     erase_live_lines()
     sys.stderr.write(f"forge: {visible(end.fault or 'the work did not end')}\n")
     return end.exit_code

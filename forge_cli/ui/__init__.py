@@ -1,1 +1,1 @@
-"""The faces of forge: they know events, never the engine."""
+"""User interfaces of forge; they know events, never the engine."""

@@ -1,4 +1,4 @@
-"""Completions of the text before the cursor: commands, tools and their options, zones, files."""
+"""Completions of the text before the cursor: commands, tools, options, zones and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[^\s\"'()]+")
 
 
 class Candidate(Struct, frozen=True):
-    """A completion in the place of the last ``length`` characters before the cursor."""
+    """A completion that replaces the last ``length`` characters before the cursor."""
 
     text: str
     length: int
@@ -29,26 +29,25 @@ class Candidate(Struct, frozen=True):
 
 
 class InputCompletion(Struct, frozen=True):
-    """Completes what is typed in a conversation."""
+    """Completions for the input line of a conversation."""
 
     facts: Facts
     tools: Callable[[], Sequence[Tool]]
     places: Places
 
     def candidates(self, text: str) -> list[Candidate]:
-        """Everything that fits the text before the cursor, the most likely first."""
+        """Return all completions of the text before the cursor, the most likely first."""
         return list(self._candidates(text))
 
     def is_wanted(self, text: str) -> bool:
-        """Is it worth showing them without having been asked: for a command, or a file that is mentioned?"""
+        """Return True if completions are shown without Tab: for commands and mentioned files."""
         return _MENTION.search(text) is not None or (text.startswith("/") and "\n" not in text)
 
     def _candidates(self, text: str) -> Iterator[Candidate]:
         if mention := _MENTION.search(text):
             length = len(mention[0])
-            yield from (
-                Candidate(_mention(name), length) for name in self.places.search(mention[2])
-            )
+            for name in self.places.search(mention[2]):
+                yield Candidate(_mention(name), length)
         elif text.startswith("/") and not re.search(r"\s", text):
             yield from self._names(text)
         elif text.startswith("/") and "\n" not in text:
@@ -67,10 +66,9 @@ class InputCompletion(Struct, frozen=True):
                 yield Candidate(f"/{tool.name}", length, _first_line(tool.description))
         for name, prompt in self.facts.prompts.items():
             if name.startswith(begun) and name not in COMMANDS:
-                yield Candidate(
-                    f"/{name}", length, _first_line(str(prompt.get("description") or ""))
-                )
-        yield from (Candidate(name, length) for name in self.places.complete(text))
+                summary = _first_line(str(prompt.get("description") or ""))
+                yield Candidate(f"/{name}", length, summary)
+        yield from self._files(text)  # the text may also be an absolute path
 
     def _arguments(self, text: str) -> Iterator[Candidate]:
         name, *args = text[1:].split()
@@ -84,16 +82,15 @@ class InputCompletion(Struct, frozen=True):
         called = before[0] if name in TOOL_COMMANDS else name
         chosen = next((tool for tool in manual_tools(self.tools()) if tool.name == called), None)
         if name in COMMANDS and name not in TOOL_COMMANDS:
-            found = COMMANDS[name].complete(self.facts, word)
-            yield from (Candidate(each, len(word), getattr(each, "note", "")) for each in found)
+            for each in COMMANDS[name].complete(self.facts, word):
+                yield Candidate(each, len(word), getattr(each, "note", ""))
         elif chosen is not None:
             yield from self._options(derive_fields(chosen), before, word)
         elif name in self.facts.prompts:
             for argument in self.facts.prompts[name].get("arguments") or ():
                 if str(argument["name"]).startswith(word):
-                    yield Candidate(
-                        f"{argument['name']}=", len(word), _first_line(str(argument["description"]))
-                    )
+                    summary = _first_line(str(argument["description"]))
+                    yield Candidate(f"{argument['name']}=", len(word), summary)
 
     def _options(
         self, fields: Sequence[FormField], before: Sequence[str], word: str
@@ -110,13 +107,14 @@ class InputCompletion(Struct, frozen=True):
                 yield Candidate(option, len(word), _first_line(declared.description or ""))
 
     def _files(self, word: str) -> Iterator[Candidate]:
-        yield from (Candidate(name, len(word)) for name in self.places.complete(word))
+        for name in self.places.complete(word):
+            yield Candidate(name, len(word))
 
 
 def _values(field: FormField) -> list[str]:
-    return (
-        ["true", "false"] if field.type == "boolean" else [str(option) for option in field.options]
-    )
+    if field.type == "boolean":
+        return ["true", "false"]
+    return [str(option) for option in field.options]
 
 
 def _mention(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Facts that the events of a conversation have told so far, for its status line and its commands."""
+"""The current state of a conversation, collected from its events for the status line and commands."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.schema.tool import Tool
 
 PLAN = "plan.update"
-"""The kind of result that is a plan."""
+"""The kind of the result that updates the plan."""
 
 
 class ManualTool(Struct, frozen=True):
-    """A tool that the person may call."""
+    """A tool that a person may call."""
 
     name: str
     label: str
@@ -35,12 +35,12 @@ class ManualTool(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """The first line of its description."""
+        """The first line of the description."""
         return next(iter(self.description.splitlines()), "")
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> ManualTool:
-        """One entry of ``manualToolsAvailable``; an older record has no fields in it."""
+        """Read one entry of ``manualToolsAvailable``; older logs have no ``fields`` in it."""
         return cls(
             str(entry["name"]),
             str(entry.get("label") or entry["name"]),
@@ -53,14 +53,14 @@ class ManualTool(Struct, frozen=True):
 
 @dataclass
 class Facts:
-    """Kept up by ``note``, which is given every event."""
+    """The current state of a conversation; pass every event to ``note``."""
 
     models: Callable[[], Sequence[str]] = tuple
-    """The names that ``/model`` completes, set where the conversation starts."""
+    """Model names that ``/model`` completes."""
     tools: Callable[[], Sequence[Tool]] = tuple
-    """All tools of the worker, those of the model too; set where it runs."""
+    """All tools of the worker, including those for the model only."""
     keys: Sequence[tuple[str, str]] = ()
-    """The keys of the UI, and what they do, for ``/help``."""
+    """Keys of the UI with their effects, for ``/help``."""
     session: str = ""
     worker: str = ""
     title: str = ""
@@ -71,56 +71,56 @@ class Facts:
     mode: SessionMode = "ask"
     isolation: str = ""
     confinement: str = ""
-    """The confinement of commands, once the worker has named it."""
+    """The confinement of commands; empty until the worker reports it."""
     zones: tuple[Mapping[str, Any], ...] = ()
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
-    """In dollars; None once a part of it is unknown."""
+    """The cost in dollars; None once a part of it is unknown."""
     used: int | None = None
-    """Tokens of the history."""
+    """Tokens in the history."""
     window: int | None = None
     manual_tools: dict[str, ManualTool] = field(default_factory=dict)
     prompts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Messages that the person may send by a command of that name."""
+    """Prompts that a person can send, by the name of their command."""
     grants: tuple[events.SessionGrant, ...] = ()
     plan: tuple[Mapping[str, Any], ...] = ()
     running: tuple[RunningCommand, ...] = ()
-    """Commands that work on in the background."""
+    """Commands that run in the background."""
     last_answer: str = ""
 
     @property
     def modes(self) -> tuple[SessionMode, ...]:
-        """The modes that the person may choose from."""
+        """The modes that a person can choose."""
         return modes_within(self.approval_mode, read_only=self.read_only)
 
     @property
     def mode_title(self) -> str:
-        """The mode in a few words; where the approval mode answers instead of the person, that."""
+        """The mode in a few words, or the approval mode that answers in place of the person."""
         if self.mode != "ask":
             return MODE_TITLES[self.mode]
         mode = "ask" if self.approval_mode == "interactive" else self.approval_mode
-        return f"{mode}{', read-only' if self.read_only else ''}"
+        return f"{mode}, read-only" if self.read_only else mode
 
     def take(self, line: Line) -> None:
-        """Note a line of the record; one that somebody broke tells nothing."""
+        """Update the state from a line of the log; a damaged line is skipped."""
         with suppress(BadLine):
-            origin = (
-                events.Origin(line.worker, line.depth, line.delegation, ())
-                if line.delegation
-                else None
-            )
+            origin = None
+            if line.delegation:
+                origin = events.Origin(line.worker, line.depth, line.delegation, ())
             self.note(replace(line.event, origin=origin))
 
     def note(self, event: events.Event) -> None:
+        """Update the state from an event."""
         match event:
             case events.TurnEndEvent():
                 self.usage += event.usage
-                self.cost = (
-                    None if self.cost is None or event.cost is None else self.cost + event.cost
-                )
+                if self.cost is None or event.cost is None:
+                    self.cost = None
+                else:
+                    self.cost += event.cost
             case _ if event.origin is not None:
-                pass
+                pass  # of a child worker only the usage counts
             case events.TurnStart():
                 self.turns += 1
             case events.SessionStart():
@@ -128,12 +128,11 @@ class Facts:
             case events.SessionUpdate():
                 self._update(event)
             case events.ContextUsage():
-                rewound = (
-                    event.rewound is not None
-                )  # its words are counted, and not what is sent along with them
-                self.used = None if rewound else event.used
+                # After a rewind only the messages are counted, not the instructions and tools.
+                self.used = event.used if event.rewound is None else None
                 self.window = event.window or self.window
-                self.plan = () if event.cleared else self.plan
+                if event.cleared:
+                    self.plan = ()
             case events.ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
                 self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
@@ -175,10 +174,11 @@ class Facts:
     def _update(self, event: events.SessionUpdate) -> None:
         if event.model and event.model != self.model:
             self.model = event.model
-            self.window = None
+            self.window = None  # of the model before
         self.title = event.title or self.title
         self.approval_mode = event.approval_mode or self.approval_mode
         self.isolation = event.isolation or self.isolation
-        self.zones = self.zones if event.zones is None else event.zones
+        if event.zones is not None:
+            self.zones = event.zones
         if event.usage:
             self.usage += event.usage

@@ -1,4 +1,4 @@
-"""Parts that the servers of forge share: a socket, and the headers of a request."""
+"""Helpers that all HTTP servers of forge share: a socket and the headers of a request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Headers = Mapping[str, list[str]]
 def open_socket(
     host: str, port: int, option: str = "--port", error_type: type[ForgeError] = ForgeError
 ) -> socket.socket:
-    """Listen on a port, which ``option`` has named; 0 finds a free one."""
+    """Listen on a port given by ``option``; port 0 finds a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OverflowError:
-        raise UsageError(f"{option} {port}: a port is a number from 0 to 65535") from None
+        raise UsageError(f"{option} {port}: a port must be a number from 0 to 65535") from None
     except OSError as error:
         problem = f"{option} {port} on {host}: {error.strerror or error}"
-        raise error_type(problem, hint="name another port; 0 finds a free one") from None
+        raise error_type(problem, hint="use another port; 0 finds a free one") from None
 
 
 def read_headers(scope: Any) -> Headers:
-    """Every value of each header, by its name in lower case."""
+    """Return all values of each header, by its name in lower case."""
     headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
@@ -34,5 +34,5 @@ def read_headers(scope: Any) -> Headers:
 
 
 def let_in(scope: Any) -> None:
-    """Remember of a connection that its sender was let in, so that it does not give way to others."""
+    """Mark the connection of an authenticated request, so that it is not dropped for others."""
     scope["state"]["connection"].is_known = True

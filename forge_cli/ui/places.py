@@ -1,4 +1,4 @@
-"""Files by the names that people type: relative to the working directory, ``/zone/...``, ``~/...`` or absolute."""
+"""Files by typed names: relative to the workspace, ``/zone/...``, ``~/...`` or absolute."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from forge_cli.sandbox.zones.declared import named_file
 from forge_cli.ui.facts import Facts
 
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')
-"""``@path``, or ``@"a path"``, that begins a word."""
-MOST = 50
-"""Names that are offered at once."""
-LISTED = 100_000
-"""Files of a folder that are looked through."""
-FRESH = 5.0
-"""Seconds for which a list of them is good."""
-SLOW = 2.0
-"""Seconds that a program may take."""
+"""``@path`` or ``@"a path"`` at the beginning of a word."""
+MAX_OFFERED = 50
+"""Names to offer at once."""
+MAX_LISTED = 100_000
+"""Files of the workspace to search."""
+LIST_LIFETIME = 5.0
+"""Seconds for which a list of files is used again."""
+PROGRAM_TIMEOUT = 2.0
+"""Seconds that an external program may take."""
 _IMAGE = re.compile(r"""(?<!\S)(?:'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])+))(?!\S)""")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_PUNCTUATION = ".,;:!?)"
 _CLIPBOARDS = (
     ("wl-paste", "--no-newline", "--type", "image/png"),
     ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
@@ -41,7 +42,7 @@ _CLIPBOARDS = (
 
 
 class Places:
-    """The folders of a conversation's files."""
+    """The folders whose files a conversation can name."""
 
     def __init__(self, workspace: Path, zones: Mapping[str, Path]) -> None:
         self.workspace = workspace
@@ -49,93 +50,87 @@ class Places:
         self._listed: tuple[float, Sequence[str]] = float("-inf"), ()
 
     def find(self, name: str) -> Path:
-        """The file that a name means; it need not exist."""
+        """Return the file that a typed name means; it may not exist."""
         return named_file(name, self.workspace, self.zones, user_home())
 
     def complete(self, begun: str) -> list[str]:
-        """The names that begin so, folders with a slash at their end; hidden ones only where a dot was typed."""
+        """Return the paths that begin with ``begun``; folders end with a slash.
+
+        Hidden files are included only if a dot was typed.
+        """
         folder, slash, start = begun.rpartition("/")
-        found = (
-            [f"/{zone}/" for zone in self.zones if f"/{zone}".startswith(begun)]
-            if begun.count("/") == 1
-            else []
-        )
+        found = []
+        if begun.count("/") == 1:
+            found = [f"/{zone}/" for zone in self.zones if f"/{zone}".startswith(begun)]
         place = self.find(folder + slash) if slash else self.workspace
         try:
             with os.scandir(place) as entries:
-                names = sorted(
-                    (entry.name, entry.is_dir())
-                    for entry in entries
-                    if entry.name.startswith(start)
-                )
+                inside = sorted(entries, key=lambda entry: entry.name)
         except OSError:
-            names = []
-        shown = [
-            (name, is_dir)
-            for name, is_dir in names
-            if start.startswith(".") or not name.startswith(".")
-        ]
-        return [*found, *(f"{folder}{slash}{name}{'/' * is_dir}" for name, is_dir in shown)][:MOST]
+            inside = []
+        for entry in inside:
+            is_hidden = entry.name.startswith(".") and not start.startswith(".")
+            if entry.name.startswith(start) and not is_hidden:
+                found.append(f"{folder}{slash}{entry.name}{'/' * entry.is_dir()}")
+        return found[:MAX_OFFERED]
 
     def search(self, begun: str) -> list[str]:
-        """The names that begin so, then the files of the folder that it could be a part of, the best first."""
+        """Return the paths that begin with ``begun``, then files that contain it, the best first."""
         begins = self.complete(begun)
         if not begun or begun[0] in "/~":
             return begins
         letters = re.compile(".*?".join(map(re.escape, begun.casefold())))
-        ranked = (
-            (rank, name)
-            for name in self._files()
-            if (rank := _rank(begun.casefold(), letters, name))
-        )
-        return [*dict.fromkeys((*begins, *(name for _, name in heapq.nsmallest(MOST, ranked))))][
-            :MOST
-        ]
+        ranked = []
+        for name in self._files():
+            if rank := _rank(begun.casefold(), letters, name):
+                ranked.append((rank, name))
+        best = [name for _, name in heapq.nsmallest(MAX_OFFERED, ranked)]
+        return list(dict.fromkeys([*begins, *best]))[:MAX_OFFERED]
 
     def _files(self) -> Sequence[str]:
-        """The files of the folder but for hidden ones, and those that git ignores."""
+        """Return the files of the workspace, without hidden ones and those that git ignores."""
         since, names = self._listed
-        if time.monotonic() - since > FRESH:
+        if time.monotonic() - since > LIST_LIFETIME:  # listing a large folder takes seconds
             names = _list_files(self.workspace)
             self._listed = time.monotonic(), names
         return names
 
     def attachments(self, text: str) -> Iterator[Attachment]:
-        """The files that a text mentions, and images whose path is in it; all else is only text."""
-        named = (self._mentioned(name) for name in _mentions(text))
-        images = (
-            self.find(re.sub(r"\\(.)", r"\1", "".join(found))) for found in _IMAGE.findall(text)
-        )
-        files = (*named, *(file for file in images if file.suffix.lower() in _IMAGES))
+        """Yield the files that a text mentions with ``@``, and images whose path is in it."""
+        files = [self._mentioned(name) for name in _mentions(text)]
+        for found in _IMAGE.findall(text):
+            # Terminals insert the path of a dropped file, with escaped blanks.
+            image = self.find(re.sub(r"\\(.)", r"\1", "".join(found)))
+            if image.suffix.lower() in _IMAGES:
+                files.append(image)
         for file in dict.fromkeys(files):
             if file and file.is_file():
                 with suppress(UnknownKind):
                     yield read_attachment(file)
 
     def warnings(self, text: str) -> Iterator[str]:
-        """A sentence for each name that a text mentions like a file, or that a file begins with, and is not one.
-
-        A file that no model could be shown has one, too.
-        """
+        """Yield a warning for each mention that looks like a file but is sent as text only."""
         for name in _mentions(text):
             if file := self._mentioned(name):
                 try:
                     read_attachment(file)
                 except UnknownKind:
-                    yield f"@{visible(file.name)} is {NEITHER}, so it is only text"
-        named = (
-            name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None
-        )
-        for name in (name for name in named if name and not self.find(name).exists()):
+                    yield f"@{visible(file.name)} is {NEITHER}, so it is sent as text only"
+                continue
+            name = name.rstrip(_PUNCTUATION)
+            if not name or self.find(name).exists():
+                continue
             near = next(iter(self.search(name)), "")
             begins = near.rpartition("/")[2].casefold().startswith(name.casefold())
-            if "/" in name or "." in name or begins:
+            if "/" in name or "." in name or begins:  # else it may be the name of a person
                 hint = f"; did you mean @{visible(near)}?" if near else ""
-                yield f"@{visible(name)} is not a file, so it is only text{hint}"
+                yield f"@{visible(name)} is not a file, so it is sent as text only{hint}"
 
     def _mentioned(self, name: str) -> Path | None:
-        files = (self.find(each) for each in (name, name.rstrip(".,;:!?)")))
-        return next((file for file in files if file.is_file()), None)
+        for each in (name, name.rstrip(_PUNCTUATION)):  # the sentence may end behind it
+            if (file := self.find(each)).is_file():
+                return file
+        return None
 
 
 def _mentions(text: str) -> list[str]:
@@ -143,7 +138,7 @@ def _mentions(text: str) -> list[str]:
 
 
 def _rank(begun: str, letters: re.Pattern[str], name: str) -> tuple[int, int] | None:
-    """How well a file fits what was typed, in small letters; None where it does not."""
+    """Return how well a file fits the typed text, less is better; None if it does not fit."""
     path = name.casefold()
     last = path.rpartition("/")[2]
     fits = (
@@ -153,32 +148,42 @@ def _rank(begun: str, letters: re.Pattern[str], name: str) -> tuple[int, int] | 
         letters.search(last),
         letters.search(path),
     )
-    return next(((place, len(path)) for place, fit in enumerate(fits) if fit), None)
+    for place, is_fit in enumerate(fits):
+        if is_fit:
+            return place, len(path)
+    return None
 
 
 def _list_files(folder: Path) -> Sequence[str]:
-    """As ripgrep lists them; without it by a walk of our own, which takes longer."""
+    """List files with ripgrep; without it, walk the folder, which takes longer."""
     if ripgrep := shutil.which("rg"):
         command = [ripgrep, "--no-config", "--files", "--no-require-git", "--sort=path"]
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, timeout=SLOW, stdin=subprocess.DEVNULL
+                command,
+                cwd=folder,
+                capture_output=True,
+                timeout=PROGRAM_TIMEOUT,
+                stdin=subprocess.DEVNULL,
             )
-            return os.fsdecode(done.stdout).splitlines()[:LISTED]
+            return os.fsdecode(done.stdout).splitlines()[:MAX_LISTED]
         except (OSError, subprocess.TimeoutExpired):
             pass
     batches = FileWalk(SearchStart(folder), Include()).batches()
     walked = map(os.fsdecode, chain.from_iterable(batch.files for batch in batches))
-    return [name for name in islice(walked, LISTED) if not re.search(r"(^|/)\.", name)]
+    return [name for name in islice(walked, MAX_LISTED) if not re.search(r"(^|/)\.", name)]
 
 
 def pasted_image() -> Attachment | None:
-    """The image in the clipboard of the desktop, where there is one and a program that gives it."""
+    """Return the image in the clipboard of the desktop; None without one, or a program to read it."""
     for command in _CLIPBOARDS:
         if shutil.which(command[0]):
             try:
                 data = subprocess.run(
-                    command, capture_output=True, timeout=SLOW, stdin=subprocess.DEVNULL
+                    command,
+                    capture_output=True,
+                    timeout=PROGRAM_TIMEOUT,
+                    stdin=subprocess.DEVNULL,
                 ).stdout
             except (OSError, subprocess.TimeoutExpired):
                 continue
@@ -188,14 +193,15 @@ def pasted_image() -> Attachment | None:
 
 
 def typed_path(facts: Facts, text: str) -> Path:
-    """The file or folder that is meant."""
+    """Return the file or folder that the argument of a command names."""
     return Path(facts.workspace or ".") / Path(text).expanduser()
 
 
 def complete_path(facts: Facts, text: str) -> list[str]:
-    """Completions of a path; a folder ends in a slash."""
+    """Return completions of a path; folders end with a slash."""
     return Places(Path(facts.workspace or "."), {}).complete(text)
 
 
 def complete_folder(facts: Facts, text: str) -> list[str]:
+    """Return completions that are folders."""
     return [path for path in complete_path(facts, text) if path.endswith("/")]

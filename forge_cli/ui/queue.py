@@ -1,4 +1,4 @@
-"""Messages that a person sends to a worker: one is worked on at a time, and the others wait here for their turn."""
+"""A queue of the messages that a person sends to a worker, which works on one at a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 
 MANUAL = "manual_"
-"""How the ids of calls begin that a person makes."""
+"""The prefix of ids of calls that a person makes."""
 
 
 class TypedMessage(Struct, frozen=True):
-    """A message of a person to the worker, or a line that is a command for the session."""
+    """A message to the worker, or a command for the session."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -28,20 +28,20 @@ class TypedMessage(Struct, frozen=True):
 
 
 class MessageQueue:
-    """Messages of a person to a worker, whichever UI they use; the worker is reached by events on the bus only.
+    """A queue of messages to a worker, for any UI; it talks to the worker by bus events only.
 
-    ``began`` and ``ended`` are called by the runner of the worker. Messages that are typed while one is worked on wait
-    here, so that leaving or taking one back does not need the worker.
+    The runner of the worker calls ``began`` and ``ended``. Messages typed meanwhile wait here, so
+    that a UI can leave or take one back without the worker.
     """
 
     def __init__(self, bus: EventBus, signal: InterruptSignal) -> None:
         self.bus = bus
         self.queue: deque[TypedMessage] = deque()
-        """Messages and commands that wait for the message before them, in the order in which they were typed."""
+        """Waiting messages and commands, in the order in which they were typed."""
         self.since: float | None = None
-        """The time at which the message at hand was sent, by the monotonic clock."""
+        """The monotonic time at which the current message was sent; None if there is none."""
         self.exit_reason: str | None = None
-        """Why it ended, where that was not the person's wish to leave in peace."""
+        """The reason of a forced end; None if the person left."""
         self.leaving = False
         self._signal = signal
         self._calls = 0
@@ -51,11 +51,11 @@ class MessageQueue:
 
     @property
     def busy(self) -> bool:
-        """Is there something that an interrupt would stop?"""
+        """Return True if an interrupt would stop something."""
         return self.since is not None or self._calls > 0
 
     def leave(self) -> None:
-        """End the conversation: what runs is interrupted, and what waits is not taken up."""
+        """End the conversation: interrupt the running work and drop waiting messages."""
         self.leaving = True
         self.queue.clear()
         if self.busy:
@@ -64,12 +64,12 @@ class MessageQueue:
             self.bus.emit(CommandEvent("exit"))
 
     def stop(self, reason: str) -> None:
-        """A signal wants the process to end."""
+        """End the conversation because of a signal or a hang-up."""
         self.exit_reason = reason
         self.leave()
 
     def note(self, event: Event) -> None:
-        """Every event of the bus comes by here."""
+        """Update the queue from an event of the bus."""
         match event:
             case CommandEvent(name="exit"):
                 self._exit_sent = True
@@ -96,16 +96,16 @@ class MessageQueue:
         asyncio.get_running_loop().call_soon(self._send_next)
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing is worked on and nothing waits."""
+        """Wait until nothing runs and no message waits."""
         await self._idle.wait()
 
     def send(self, message: TypedMessage) -> None:
-        """Say something to the worker, now or after what it works on."""
+        """Send a message to the worker, now or after its current work."""
         self.queue.append(message)
         self._send_next()
 
     def take_back(self) -> TypedMessage | None:
-        """The last message that waits, which is not sent then."""
+        """Remove and return the last waiting message."""
         message = self.queue.pop() if self.queue else None
         self._settle()
         return message
@@ -126,13 +126,14 @@ class MessageQueue:
 
     def _settle(self) -> None:
         if self.busy or self.queue:
-            self._idle = anyio.Event() if self._idle.is_set() else self._idle
+            if self._idle.is_set():  # an event cannot be cleared
+                self._idle = anyio.Event()
         else:
             self._idle.set()
         self._on_change()
 
     def _on_send(self, message: TypedMessage) -> None:
-        """A message is taken up, so it can be shown."""
+        """Show a message when it is sent; for subclasses."""
 
     def _on_change(self) -> None:
-        """Something has changed that is always shown."""
+        """Redraw what depends on the queue; for subclasses."""

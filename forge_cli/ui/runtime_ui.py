@@ -1,4 +1,4 @@
-"""The bus as methods for a program: show things, ask things."""
+"""Methods for programs that show messages and ask questions on a bus."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from forge_cli.core.messages import Message
 
 
 class RuntimeUI:
-    """The bus as methods for a program: show things, ask things."""
+    """Methods for programs that show messages and ask questions on a bus."""
 
     def __init__(self, bus: EventBus) -> None:
         self.bus = bus
 
     def show_message(self, message: Mapping[str, Any]) -> None:
-        """``{"role": ..., "content": ...}``"""
+        """Show ``{"role": ..., "content": ...}``."""
         self.bus.emit(
             MessageEvent(Message(message.get("role", "assistant"), str(message.get("content", ""))))
         )
 
     def show_status(self, status: Mapping[str, Any]) -> None:
-        """``{"level": "info", "message": ...}``, or another level; ``type`` is understood for ``level``."""
+        """Show ``{"level": "info", "message": ...}``; ``type`` is an alias of ``level``."""
         self.bus.emit(
             StatusEvent(status.get("level", status.get("type", "info")), str(status["message"]))
         )
 
     def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
-        """Say that a call was taken up."""
+        """Show that a call has started."""
         self.bus.emit(ToolStarted(tool_call_id, tool_name, args))
 
     async def request_approval(
         self, request: ApprovalRequest | Mapping[str, Any]
     ) -> ApprovalDecision:
-        """Ask and wait; a mapping needs no more than a ``description``."""
+        """Ask and wait for the decision; a mapping needs only a ``description``."""
         if isinstance(request, Mapping):
             request = _read_request(request)
         return await self.bus.ask(request)
 
     async def get_user_input(self, prompt: str = "") -> str | None:
-        """Ask for a line and wait; None when no person can give one."""
+        """Ask for a line and wait; return None if no person can answer."""
         return await self.bus.ask_input(prompt)
 
 

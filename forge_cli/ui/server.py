@@ -1,4 +1,4 @@
-"""The server of forge: uvicorn without signals and logs, on which strangers can hold nothing up."""
+"""An HTTP server: uvicorn without signals and logs, with limits against unauthenticated clients."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MOST_CONNECTIONS = 300
-"""Connections of those who were let in; one more is answered with 503."""
-MOST_STRANGERS = 200
-"""Connections of all others; one more ends the oldest of them."""
-ACCEPTED_AT_ONCE = 50
-"""Connections between two looks at what has arrived, few enough that each is heard before it has to give way."""
-HEAD_SECONDS = 5.0
-"""Time for the head of a request."""
-IDLE_SECONDS = 5
-"""Time that a connection may be idle between two requests."""
-LAST_ANSWERS = 1
-"""Seconds that connections have to end by themselves."""
+MAX_CONNECTIONS = 300
+"""Authenticated connections; one more gets 503."""
+MAX_STRANGERS = 200
+"""Unauthenticated connections; one more drops the oldest of them."""
+MAX_BACKLOG = 50
+"""Connections to accept at once: few enough that each can send its head before it is dropped."""
+HEAD_TIMEOUT = 5.0
+"""Seconds for the head of a request."""
+IDLE_TIMEOUT = 5
+"""Seconds that a connection may be idle between two requests."""
+CLOSE_TIMEOUT = 1
+"""Seconds for connections to end when the server stops."""
 
 
 class GuardedConnection(H11Protocol):
-    """A connection that ends where no head comes in time, and gives way to others until a request is let in."""
+    """A connection with a timeout for its head, which can be dropped until it is authenticated."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -39,7 +39,7 @@ class GuardedConnection(H11Protocol):
         self._watch()
         connections = (each for each in self.connections if isinstance(each, GuardedConnection))
         strangers = [each for each in connections if not each.is_known]
-        if len(strangers) > MOST_STRANGERS:
+        if len(strangers) > MAX_STRANGERS:  # else idle connections could lock the user out
             min(strangers, key=lambda each: each._since)._drop()
 
     def handle_events(self) -> None:
@@ -55,12 +55,12 @@ class GuardedConnection(H11Protocol):
         self._stop_watching()
 
     def _watch(self) -> None:
-        """Give the next head its time, unless a request is being answered."""
+        """Start the timeout of the next head, unless a request is being answered."""
         if self.cycle and not self.cycle.response_complete:
             self._stop_watching()
         elif not self._deadline and not self.transport.is_closing():
             idle = self.timeout_keep_alive if self.cycle else 0
-            self._deadline = self.loop.call_later(idle + HEAD_SECONDS, self._drop)
+            self._deadline = self.loop.call_later(idle + HEAD_TIMEOUT, self._drop)
 
     def _stop_watching(self) -> None:
         if self._deadline:
@@ -73,7 +73,7 @@ class GuardedConnection(H11Protocol):
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves signals to forge."""
+    """A server that leaves signals to forge."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class QuietServer(uvicorn.Server):
 
 
 def new_server(app: Any) -> uvicorn.Server:
-    """A server that runs until its ``should_exit``; its app tells by ``let_in`` whom it knows."""
+    """Return a server that runs until its ``should_exit``; the app calls ``let_in`` to authenticate."""
     config = uvicorn.Config(
         app,
         http=GuardedConnection,
@@ -91,9 +91,9 @@ def new_server(app: Any) -> uvicorn.Server:
         lifespan="off",
         ws="none",
         server_header=False,
-        backlog=ACCEPTED_AT_ONCE,
-        limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=LAST_ANSWERS,
+        backlog=MAX_BACKLOG,
+        limit_concurrency=MAX_CONNECTIONS + MAX_STRANGERS,
+        timeout_keep_alive=IDLE_TIMEOUT,
+        timeout_graceful_shutdown=CLOSE_TIMEOUT,
     )
     return QuietServer(config)

@@ -1,4 +1,4 @@
-"""Tables on standard output, fitted to a terminal, whole in a pipe, or JSON; and the colours of what is looked for."""
+"""Tables and JSON on standard output; tables fit the terminal, and are whole in a pipe."""
 
 from __future__ import annotations
 
@@ -34,11 +34,14 @@ LOOKS = {
 }
 GAP = "  "
 NARROW = 6
-"""Cells that a column keeps, however narrow the terminal is."""
+"""Minimum cells of a column."""
 
 
 def has_colours(stream: TextIO | None = None) -> bool:
-    """Is it a terminal with colours, or are they forced? ``NO_COLOR`` wins."""
+    """Return True if the stream is a terminal with colours, or ``FORCE_COLOR`` is set.
+
+    ``NO_COLOR`` wins over both.
+    """
     if os.environ.get("NO_COLOR"):
         return False
     shown = stream or sys.stdout
@@ -48,42 +51,42 @@ def has_colours(stream: TextIO | None = None) -> bool:
 
 
 def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> str:
-    """The text in a colour; without one in that of the word that it is, if it is one that has a colour."""
+    """Return the text in a colour, by default in the colour of its word in ``LOOKS``."""
     look = look or LOOKS.get(text.strip())
-    return f"{look}{text}{PLAIN}" if look and text and has_colours(stream) else text
+    if not look or not text or not has_colours(stream):
+        return text
+    return f"{look}{text}{PLAIN}"
 
 
 class Column(Struct, frozen=True):
-    """One column: what it shows, and what happens to it where the terminal is too narrow for all of them."""
+    """One column of a table, and its behaviour on a narrow terminal."""
 
     name: str
     drop: int | None = None
-    """Left out in this order, the smallest first; None stays."""
+    """The order in which columns are left out, the smallest first; None is never left out."""
     room: int = 24
-    """Cells that the last column should have before others are left out, if it needs them."""
+    """Cells for the last column; others are left out until it has them."""
     is_path: bool = False
-    """Keeps its end where it is cut."""
+    """Whether to cut the beginning instead of the end."""
     seek: str = ""
-    """The text that must be seen in the last column, wherever it stands there; small and capital letters are alike."""
+    """Text to keep visible when the last column is cut; case is ignored."""
 
 
 def print_json(data: Any, stream: TextIO | None = None, *, indent: int | None = 2) -> None:
-    """An object as JSON, to standard output unless another stream is given; in one line without ``indent``."""
+    """Print an object as JSON, in one line if ``indent`` is None."""
     out = stream or sys.stdout
     out.write(json_for(out, json.dumps(data, ensure_ascii=False, indent=indent)) + "\n")
 
 
 def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows by column name; one that has the key ``error`` is red on a terminal, and ends with that text.
+    """Print rows, each a mapping by column name; a row with the key ``error`` is red and ends with it.
 
-    On a terminal the last column gets the room that the others leave, and is cut; those that say when to ``drop`` them
-    are left out where they would leave too little.
+    On a terminal the last column gets the remaining room and is cut. Columns with a ``drop`` are
+    left out if they leave too little.
     """
     wanted = [column if isinstance(column, Column) else Column(column) for column in columns]
     cells = {column.name: [_cell(row.get(column.name)) for row in rows] for column in wanted}
-    widths = {
-        column.name: max(map(cell_len, (column.name, *cells[column.name]))) for column in wanted
-    }
+    widths = {name: max(map(cell_len, (name, *column))) for name, column in cells.items()}
     width = terminal_width(sys.stdout)
     if width is not None:
         widths = _fitted(wanted, widths, width)
@@ -107,19 +110,17 @@ def _fit(name: str, text: str, widths: Mapping[str, int], paths: Collection[str]
 
 
 def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -> dict[str, int]:
-    """The columns that are shown, each with its cells."""
+    """Return the width of each column to show."""
     widths = dict(natural)
     last = columns[-1]
-    for column in sorted(
-        (each for each in columns if each.drop is not None), key=lambda each: each.drop or 0
-    ):
+    can_drop = [column for column in columns if column.drop is not None]
+    for column in sorted(can_drop, key=lambda each: each.drop or 0):
         others = _taken(widths) - widths[last.name]
         if others + min(widths[last.name], last.room) <= width:
             break
         del widths[column.name]
-    widths[last.name] = min(
-        widths[last.name], max(width - _taken(widths) + widths[last.name], last.room, NARROW)
-    )
+    rest = width - _taken(widths) + widths[last.name]
+    widths[last.name] = min(widths[last.name], max(rest, last.room, NARROW))
     while _taken(widths) > width and max(widths.values()) > NARROW:
         widest = max(widths, key=lambda name: widths[name])
         widths[widest] -= 1
@@ -134,13 +135,12 @@ def _line(shown: Mapping[str, str], widths: Mapping[str, int], seek: str = "") -
     *others, last = shown.items()
     cells = [paint(pad(fit(text, widths[name]), widths[name])) for name, text in others]
     name, text = last
-    return GAP.join(
-        [*cells, around(text, seek, widths[name]) if seek else fit(text, widths[name])]
-    ).rstrip()
+    cells.append(around(text, seek, widths[name]) if seek else fit(text, widths[name]))
+    return GAP.join(cells).rstrip()
 
 
 def around(text: str, seek: str, width: int) -> str:
-    """As much of a text as there is room for, with what is sought in the middle of it, and marked."""
+    """Cut a text to ``width`` cells, with the marked match of ``seek`` in the middle."""
     found = re.search(re.escape(seek), text, re.IGNORECASE)
     if found is None:
         return fit(text, width)
@@ -149,16 +149,14 @@ def around(text: str, seek: str, width: int) -> str:
     behind = text[found.end() :]
     room = width - cell_len(match)
     left = min(cell_len(before), max(room // 2, room - cell_len(behind)))
-    before = fit(before[::-1], left)[::-1]
+    before = fit(before[::-1], left)[::-1]  # reversed, so that its beginning is cut
     return before + paint(match, MATCH) + fit(behind, room - cell_len(before))
 
 
 def _broken_line(
     shown: Mapping[str, str], widths: Mapping[str, int], width: int | None, problem: str
 ) -> str:
-    """A line whose problem takes the place of the last column, and is never cut."""
-    names = list(shown)[:-1]
-    line = GAP.join(
-        [*(pad(fit(shown[name], widths[name]), widths[name]) for name in names), problem]
-    ).rstrip()
+    """Return a line with the problem in place of the last column, never cut."""
+    cells = [pad(fit(shown[name], widths[name]), widths[name]) for name in list(shown)[:-1]]
+    line = GAP.join([*cells, problem]).rstrip()
     return paint(line if width is None else wrap(line, width, 2), RED)

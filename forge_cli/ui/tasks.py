@@ -1,4 +1,4 @@
-"""Items of task lists, as Markdown of GitHub has them: ``- [x] done`` and ``- [ ] open``."""
+"""Task lists of GitHub's Markdown: ``- [x] done`` and ``- [ ] open``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 TASK = "task"
-"""The class of such an item on a page."""
+"""The CSS class of an item."""
 _MARK = re.compile(r"\[([ xX])\] ")
 
 
 def mark_tasks(tokens: Sequence[Token]) -> None:
-    """Draw the box of each task: ``☑`` where it is done, ``☐`` where it is open."""
+    """Draw the box of each task: ``☑`` if it is done, else ``☐``."""
     for place, token in enumerate(tokens[:-2]):
         words = tokens[place + 2].children if tokens[place + 2].type == "inline" else None
         if token.type != "list_item_open" or not words or words[0].type != "text":

@@ -1,4 +1,4 @@
-"""A line that a person types: a message with the files it mentions, a ``/command``, or a ``!`` line for the shell."""
+"""Typed lines of a conversation: messages with mentioned files, ``/commands`` and ``!`` lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.terminal.slash import is_command
 
 SHELL = "shell"
-"""The tool behind ``!command``."""
+"""The tool that runs ``!command``."""
 
 
 class TypedLines:
-    """Does what the lines of a conversation say, the same in every UI."""
+    """Handler of the typed lines of a conversation, the same for every UI."""
 
     def __init__(self, queue: MessageQueue, facts: Facts, places: Places) -> None:
         self._queue = queue
@@ -30,12 +30,15 @@ class TypedLines:
         """Files for the next message."""
 
     async def enter(self, chat: Chat, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Do what a line says; a message is not waited for, and ``chat`` shows what a command says."""
+        """Handle a line without waiting for the answer to a message.
+
+        ``chat`` shows the output of commands.
+        """
         if text.startswith("!"):
             self._run_shell(text[1:].strip())
         elif is_command(text):
             match await run_line(chat, text):
-                case CommandEvent(name=name) as command if name != "mode":
+                case CommandEvent(name=name) as command if name != "mode":  # a mode counts at once
                     self._queue.send(TypedMessage(text, command=command))
                 case Event() as event:
                     self._queue.bus.emit(event)
@@ -45,14 +48,17 @@ class TypedLines:
                 chat.show(warning)
 
     def say(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Say something to the worker, now or after what it works on."""
+        """Send a message with its files to the worker, now or after its current work."""
         mentioned = tuple(self._places.attachments(text))
         waiting = tuple(self.attached)
         self.attached = []
         self._queue.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
 
     def take_back(self) -> str | None:
-        """The text of the last message that waits, to be changed; files that it does not mention stay attached."""
+        """Return the text of the last waiting message for editing.
+
+        Files that the text does not mention stay attached.
+        """
         message = self._queue.take_back()
         if message is None:
             return None
@@ -62,17 +68,17 @@ class TypedLines:
 
     def _run_shell(self, command: str) -> None:
         if not command:
-            raise UsageError("! alone runs nothing", hint="as in: !git status")
+            raise UsageError("missing command after !", hint="as in: !git status")
         if self._facts.read_only:
-            raise UsageError("this session is read-only, so no command can be run")
+            raise UsageError("this session is read-only, so it runs no commands")
         if SHELL not in self._facts.manual_tools:
             raise UsageError(
-                "this worker has no shell tool that a person may call",
+                "this worker has no shell tool for people",
                 hint="add 'shell: {}' to its toolsets",
             )
         self._queue.bus.emit(ManualToolInvoke(SHELL, {"command": command}, own_command=True))
 
 
 def is_message(text: str) -> bool:
-    """Is this line said to the worker?"""
+    """Return True if the line is a message to the worker."""
     return not text.startswith("!") and not is_command(text)

@@ -1,4 +1,4 @@
-"""Warnings of a session on standard error, for commands that print something else."""
+"""Warnings of a session on standard error, for commands without a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forge_cli.ui.wrap import wrap_for
 
 
 def warn_of_events(bus: EventBus) -> None:
-    """Say the warnings and errors that are published there."""
+    """Print the warnings and errors that are published on the bus."""
 
     def hear(event: Event) -> None:
         if isinstance(event, StatusEvent) and event.level in ("warning", "error"):

@@ -131,8 +131,8 @@ def play(
 
 
 def give_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", seconds)
-    monkeypatch.setattr(server, "IDLE_SECONDS", seconds)
+    monkeypatch.setattr(server, "HEAD_TIMEOUT", seconds)
+    monkeypatch.setattr(server, "IDLE_TIMEOUT", seconds)
 
 
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) 
 def test_strangers_give_way_and_the_owner_does_not(
     serving: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(server, "MOST_STRANGERS", 20)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "MAX_STRANGERS", 20)
     give_time(monkeypatch, WAIT)  # only others end a connection, however slow the machine is
 
     async def story(host: Host) -> None:
@@ -239,6 +239,6 @@ def test_of_those_who_are_let_in_there_is_a_bound() -> None:
             assert [line.split()[1] for line in answers] == ["200", "200", "200", "200", "503"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "MOST_CONNECTIONS", 4)
-        patch.setattr(server, "MOST_STRANGERS", 1)
+        patch.setattr(server, "MAX_CONNECTIONS", 4)
+        patch.setattr(server, "MAX_STRANGERS", 1)
         play(story)

@@ -59,7 +59,7 @@ from forge_cli.core.text import readable, visible
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.terminal.input import GIVE_BACK, wakeup_kept
-from forge_cli.ui.terminal.keys import ESCAPE
+from forge_cli.ui.terminal.keys import ESCAPE_TIMEOUT
 from forge_cli.ui.terminal.live import TICK, Lines
 from forge_cli.ui.terminal.raw_mode import terminal_taken
 from forge_cli.ui.wrap import fit
@@ -166,7 +166,7 @@ class ChatScreen(TypedLine):
         app.renderer = self._renderer = ReflowedRenderer(
             merge_styles([default_ui_style(), style]), self._output
         )
-        app.ttimeoutlen = app.timeoutlen = ESCAPE
+        app.ttimeoutlen = app.timeoutlen = ESCAPE_TIMEOUT
         app.before_render += lambda _: self._before_drawing()
         app.after_render += lambda _: self._drawn()
         return app

@@ -1,1 +1,1 @@
-"""A session as HTML: results, entries of a transcript and requests, escaped and without style or script."""
+"""A session as HTML: results, transcript entries and requests, escaped and without scripts."""

@@ -1,1 +1,1 @@
-"""The terminal: prompts, trace, results and slash commands."""
+"""The terminal UI: prompts, trace, results and slash commands."""

@@ -1,4 +1,4 @@
-"""Calls on a terminal: one line each, which names the call, and becomes its result."""
+"""Calls on a terminal: one line for each call with its arguments and its result."""
 
 from __future__ import annotations
 
@@ -21,24 +21,30 @@ from forge_cli.ui.terminal.live import cyan, dim, duration, spin
 from forge_cli.ui.views import View, is_command
 from forge_cli.ui.wrap import cell_width, fit_path
 
-SHOWN = 200
-"""Characters of an argument; the record has all of them."""
-INLINE = 60
-"""Characters of a result that has room behind its call."""
-LEAST = 24
-"""Cells that the args of a call have at least on a line with other things."""
+MAX_ARG = 200
+"""Characters of an argument to show; the log has all of it."""
+MAX_INLINE = 60
+"""Characters of a result that is shown on the line of its call."""
+MIN_ARGS = 24
+"""Minimum cells for the arguments on the line of a call."""
 OUTPUT_LINES = 3
-"""Lines that a running command shows of its output."""
-BODY_LINES, TAIL_LINES, DRAWING_LINES, DEBUG_LINES = 8, 5, 20, 20
-"""Lines of a result below its call: of a text, of what a command said last, of what is drawn, and of everything."""
+"""Output lines to show of a running command."""
+BODY_LINES = 8
+"""Lines of a text result to show below its call."""
+TAIL_LINES = 5
+"""Lines to show from the end of a command's output."""
+DRAWING_LINES = 20
+"""Lines of a table, tree, diff or checklist to show below its call."""
+DEBUG_LINES = 20
+"""Lines of any result to show at the trace level ``debug``."""
 SLOW = 1000
-"""Milliseconds from which on it is said how long a call took."""
+"""Milliseconds after which the duration of a call is shown."""
 NO_OUTPUT = "(no output)"
-"""A text for the output of a command that has printed nothing."""
+"""The output of a command that has printed nothing."""
 SEPARATOR = " · "
 PATH = "path"
 MAIN = (PATH, "command", "pattern", "url", "query", "name", "tool_name")
-"""Args that need no name."""
+"""Arguments that are shown without their names."""
 
 CallKey = tuple[str | None, str]
 
@@ -51,27 +57,27 @@ _FAILED = ("✗", "red")
 
 
 def call_key(event: Event, call: str) -> CallKey:
-    """An id that tells a call from those of other workers, whose models may give the same ids."""
+    """Return a unique key of a call; models of several workers may give the same ids."""
     return event.origin.delegation if event.origin else None, call
 
 
 @dataclass
 class OpenCall:
-    """A call that was taken up and has not been shown with its result."""
+    """A call whose result has not been shown yet."""
 
     name: str
     args: str
     who: str = ""
-    """Indentation and the name of its worker, where that is not the root."""
+    """Indentation and the name of a child worker; empty for the root."""
     path: str = ""
-    """The path among the args, which keeps its end where the line is cut."""
+    """The path argument, whose end is kept if the line is cut."""
     main: str = ""
-    """The args that need no name, where the others can be seen in the result."""
+    """The main arguments only, for calls whose result shows the others."""
     since: float = field(default_factory=time.monotonic)
     announced: bool = False
-    """Does a line of its own say already that it was taken up?"""
+    """Whether a line has already announced the call."""
     is_unseen: bool = False
-    """True if nobody was shown what the call would do, or allowed the same before."""
+    """Whether nobody saw the effects of the call before, or granted the same."""
     by_mode: str = ""
     """The mode that approved it without asking, such as ``-y``."""
     progress: str = ""
@@ -79,26 +85,28 @@ class OpenCall:
     result: ToolResult | None = None
 
     def live_lines(self, seconds: float, width: int, keys: str = "") -> list[str]:
-        """The call while it runs, with what it said last; or with its result, while it waits for those before it.
+        """Return the lines of a call that runs, or that waits for the results of earlier calls.
 
-        A long call is cut so that ``width`` has room for how long it takes, and for the ``keys`` that are told.
+        The arguments are cut so that the duration and the hint about ``keys`` fit into ``width``.
         """
         title = " ".join(filter(None, (self.name, self.args)))
         if self.result:
             return [f"{self.who}{mark_of(self.result.status)[0]} {title}"]
         took = time.monotonic() - self.since
-        slow = f" · {duration(took)}" if took * 1000 >= SLOW else ""
-        more = f" · {self.progress}" if self.progress else ""
-        below = [
-            dim(f"{' ' * indentation(self.who)}  │ {line}") for line in self.output[-OUTPUT_LINES:]
-        ]
-        facts = f"{more}{slow}{keys if slow else ''}"
-        title = fit_path(title, self.path, max(width - cell_width(f"{self.who}  {facts}"), LEAST))
-        return [f"{self.who}{cyan(spin(seconds))} {title}{dim(facts)}", *below]
+        facts = f" · {self.progress}" if self.progress else ""
+        if took * 1000 >= SLOW:
+            facts += f" · {duration(took)}{keys}"
+        room = max(width - cell_width(f"{self.who}  {facts}"), MIN_ARGS)
+        title = fit_path(title, self.path, room)
+        lines = [f"{self.who}{cyan(spin(seconds))} {title}{dim(facts)}"]
+        margin = " " * indentation(self.who)
+        for line in self.output[-OUTPUT_LINES:]:
+            lines.append(dim(f"{margin}  │ {line}"))
+        return lines
 
 
 class ShownResult(Struct, frozen=True):
-    """A result that was shown in a few lines, and can be shown whole."""
+    """A result that was shortened and can be shown whole."""
 
     number: int
     title: str
@@ -107,49 +115,54 @@ class ShownResult(Struct, frozen=True):
 
 
 def indentation(who: str) -> int:
-    """How far to the right the calls of a worker stand."""
+    """Return the indentation of the calls of a worker."""
     return len(who) - len(who.lstrip())
 
 
 def mark_of(status: OutcomeStatus) -> tuple[str, str]:
-    """The sign of a result, and its style."""
+    """Return the symbol of a result and its style."""
     return _MARKS.get(status, _FAILED)
 
 
 def format_args(args: Mapping[str, Any]) -> list[str]:
-    """Every arg with its name, as JSON."""
-    texts = {name: json.dumps(jsonable(value), ensure_ascii=False) for name, value in args.items()}
-    return [f"{name}={cut(text, SHOWN, 'end', mark=MORE)}" for name, text in texts.items()]
+    """Return each argument as ``name=JSON``."""
+    shown = []
+    for name, value in args.items():
+        text = json.dumps(jsonable(value), ensure_ascii=False)
+        shown.append(f"{name}={cut(text, MAX_ARG, 'end', mark=MORE)}")
+    return shown
 
 
 def short_args(args: Mapping[str, Any]) -> str:
-    """The args on one line: the main one as it is, others by name; beside a main one a long text has no room."""
+    """Return the arguments on one line: the main one without its name, others shortened."""
     alone = len(args) == 1
     beside_main = any(name in MAIN for name in args)
-    shown = (
-        _short(name, value, alone, beside_main) for name, value in args.items() if value is not None
-    )
+    shown = []
+    for name, value in args.items():
+        if value is not None:
+            shown.append(_short(name, value, alone, beside_main))
     return visible(" ".join(filter(None, shown)))
 
 
 def path_in(args: Mapping[str, Any]) -> str:
-    """The path among the args as a line shows it; empty where there is none."""
+    """Return the path argument as ``short_args`` shows it; empty if there is none."""
     path = args.get(PATH)
     return short_args({PATH: path}) if isinstance(path, str) else ""
 
 
 def main_args(args: Mapping[str, Any]) -> str:
+    """Return the main arguments on one line."""
     return short_args({name: value for name, value in args.items() if name in MAIN})
 
 
 def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
-    if isinstance(value, str) and name == PATH and len(value) > SHOWN:
-        return f"...{value[-SHOWN:]}"
+    if isinstance(value, str) and name == PATH and len(value) > MAX_ARG:
+        return f"...{value[-MAX_ARG:]}"  # the end of a path says more than its beginning
     if isinstance(value, str) and (name in MAIN or (alone and "\n" not in value)):
-        return cut(" ⏎ ".join(value.strip().splitlines()), SHOWN, "end")
+        return cut(" ⏎ ".join(value.strip().splitlines()), MAX_ARG, "end")
     if isinstance(value, str) and "\n" in value.strip():
         return "" if beside_main else f"{name}=({counted(len(value.splitlines()), 'line')})"
-    if isinstance(value, list | dict) and len(json.dumps(jsonable(value))) > INLINE:
+    if isinstance(value, list | dict) and len(json.dumps(jsonable(value))) > MAX_INLINE:
         return f"{name}=({counted(len(value), 'item')})"
     [shown] = format_args({name: value})
     return shown
@@ -158,14 +171,14 @@ def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
 def fit_line(
     call: OpenCall, facts: Sequence[str], width: int | None
 ) -> tuple[str, list[str], list[str]]:
-    """The line of a call: as much of its args as has room, and which facts; the others come below it."""
+    """Fit the arguments and facts of a call into ``width``; return them and the facts left over."""
     if width is None:
         return call.args, list(facts), []
     room = width - cell_width(f"{call.who}✓ {call.name} ")
     inline: list[str] = []
     for fact in facts:
         wanted = room - cell_width(fact) - len(SEPARATOR)
-        if wanted < min(cell_width(call.args), LEAST):
+        if wanted < min(cell_width(call.args), MIN_ARGS):
             break
         inline.append(fact)
         room = wanted
@@ -177,10 +190,9 @@ def call_duration(milliseconds: int) -> str:
 
 
 def describe_error(event: ToolResult, error: str) -> str:
-    """Why a call came to nothing, without the words that its line says already."""
-    text = error.removeprefix(f"{event.tool_name} was not called; ").removeprefix(
-        f"{event.tool_name} is "
-    )
+    """Return the error of a call without words that its line already has."""
+    text = error.removeprefix(f"{event.tool_name} was not called; ")
+    text = text.removeprefix(f"{event.tool_name} is ")
     text = text.replace("exit code: ", "exit code ")
     if event.status == "interrupted" and error == UNCERTAIN_CALL:
         return "interrupted; it may have run"
@@ -192,7 +204,7 @@ def describe_error(event: ToolResult, error: str) -> str:
 
 
 def describe_value(value: ResultValue, view: View) -> str:
-    """The result of a call in a few words; empty where only the result itself can say that."""
+    """Return the result of a call in a few words; empty if the result itself has to be shown."""
     match value:
         case FileContent(content=content):
             return counted(len(content.splitlines()), "line")
@@ -202,28 +214,27 @@ def describe_value(value: ResultValue, view: View) -> str:
             return count_changes(value)
         case _ if view.form == "json":
             short = json.dumps(view.data, ensure_ascii=False)
-            return visible(short) if len(short) <= INLINE else ""
+            return visible(short) if len(short) <= MAX_INLINE else ""
         case _ if view.head or view.note or (is_command(value) and view.text == NO_OUTPUT):
             return ""
-        case _ if (
-            view.form == "text" and "\n" not in view.text.strip() and len(view.text) <= INLINE
-        ):
-            return visible(view.text.strip())
+        case _ if view.form == "text" and len(view.text) <= MAX_INLINE:
+            text = view.text.strip()
+            return "" if "\n" in text else visible(text)
         case _:
             return ""
 
 
 def tail(text: str, lines: int) -> str:
-    """The last lines; what stands before them is counted."""
+    """Return the last lines of a text, after the number of lines left out."""
     shown = text.strip("\n").split("\n")
     left_out = len(shown) - lines
-    return "\n".join(
-        [f"... {counted(left_out, 'line')} before", *shown[left_out:]] if left_out > 1 else shown
-    )
+    if left_out > 1:
+        shown = [f"... {counted(left_out, 'line')} before", *shown[left_out:]]
+    return "\n".join(shown)
 
 
 def count_changes(diff: Diff) -> str:
-    """``+1 -1``, or how long a new file is."""
+    """Return ``+1 -1``, or the size of a new file."""
     if diff.original is None and not diff.is_new:
         return f"{diff.bytes_written:,} bytes"
     lines = unified_diff(diff.original or "", diff.modified, "a", "b")[2:]

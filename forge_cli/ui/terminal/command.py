@@ -1,4 +1,4 @@
-"""A command line at the prompt: as it was written, where it would run, and what is said of each of its commands."""
+"""A command line at the prompt: its text, its folder and the verdict on each command."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from forge_cli.core.text import counted, visible
 from forge_cli.ui.terminal.render import Indented, plain
 from forge_cli.ui.views import near_home, short_place
 
-PARTS = 20
-"""Commands of a line that are listed at the prompt."""
-HIDDEN = "(what cannot be seen is shown as an escape, such as \\x1b)"
+MAX_PARTS = 20
+"""Commands of a line to list at the prompt."""
+HIDDEN = "(invisible characters are shown as escapes, such as \\x1b)"
 
 _TAB = 8
 _VERDICTS = {"preApproved": "green", "ask": "yellow", "blocked": "red"}
@@ -24,7 +24,7 @@ def draw_command(command: str) -> Iterator[RenderableType]:
 
 
 def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterator[RenderableType]:
-    """Each line as it was written, behind a mark of its own: a row without one belongs to the line above it."""
+    """Yield each line behind a mark; rows without a mark continue the line above."""
     for number, line in enumerate(text.split("\n")):
         mark = others if number else first
         yield Indented(plain(f"{mark} {visible(line.expandtabs(_TAB))}", style=style), 2, hang=2)
@@ -33,26 +33,23 @@ def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterat
 
 
 def draw_place(runs: CommandRun) -> RenderableType:
-    """The folder in which it would run, and whether confined."""
-    state = "confined" if runs.confined else "not confined"
-    return Indented(
-        plain(
-            visible(f"in {near_home(runs.folder)}, {state}"),
-            style="" if runs.confined else "yellow",
-        ),
-        2,
-        hang=4,
-    )
+    """Draw the folder in which the line would run, and whether it is confined."""
+    folder = near_home(runs.folder)
+    if runs.confined:
+        shown = plain(visible(f"in {folder}, confined"))
+    else:
+        shown = plain(visible(f"in {folder}, not confined"), style="yellow")
+    return Indented(shown, 2, hang=4)
 
 
 def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
-    """The verdict on each command, by the rule that it met."""
+    """Draw the verdict on each command with its rule."""
     width = max(len(part.approval) for part in parts)
-    for part in parts[:PARTS]:
+    for part in parts[:MAX_PARTS]:
         where = f", {short_place(part.where)}" if part.where else ""
         line = f"{part.approval:{width}}  {part.text}  ({part.reason}{where})"
-        yield Indented(
-            plain(visible(line), style=_VERDICTS.get(part.approval, "")), 2, hang=width + 2
-        )
-    if len(parts) > PARTS:
-        yield Indented(plain(f"and {counted(len(parts) - PARTS, 'more command')}: ? lists them"), 2)
+        shown = plain(visible(line), style=_VERDICTS.get(part.approval, ""))
+        yield Indented(shown, 2, hang=width + 2)
+    if len(parts) > MAX_PARTS:
+        more = counted(len(parts) - MAX_PARTS, "more command")
+        yield Indented(plain(f"and {more}: ? lists them"), 2)

@@ -1,4 +1,4 @@
-"""Consoles for people: plain wherever ``NO_COLOR`` says so, and as large as the terminal really is."""
+"""Consoles for people, which respect ``NO_COLOR`` and the real size of the terminal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TextIO
 from rich.console import Console, ConsoleDimensions
 
 COLUMNS, ROWS = 80, 24
-"""Of a terminal that does not say how large it is."""
+"""The size of a terminal that does not report one."""
 
 
 class ScreenConsole(Console):
-    """A console that asks its terminal for the size: with ``COLUMNS=0`` nothing would be drawn, not even a prompt."""
+    """A console with the size of its terminal; with ``COLUMNS=0``, rich would draw nothing."""
 
     @property
     def size(self) -> ConsoleDimensions:
@@ -28,7 +28,7 @@ class ScreenConsole(Console):
 
 
 def new_console(file: TextIO | None = None) -> Console:
-    """A console on ``file``, else on standard error; with ``NO_COLOR`` it writes no escapes, not even for bold."""
+    """Return a console on ``file`` or standard error; with ``NO_COLOR`` it writes no escapes."""
     plain = bool(os.environ.get("NO_COLOR"))
     return ScreenConsole(
         file=file,

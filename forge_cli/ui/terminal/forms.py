@@ -1,4 +1,4 @@
-"""A form on the terminal: the args of a tool, asked one by one, each checked where it was typed."""
+"""Forms on a terminal: ask for the arguments of a tool one by one, and check each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain
 
-SHOWN = 200
-"""Characters of a value in the recap."""
+MAX_SHOWN = 200
+"""Characters of a value to show in the recap."""
 QUOTES = '"""'
-"""Around a text of several lines."""
+"""Delimiter of a text with several lines."""
 CONTINUED = "... "
 CONFIRM = "[Enter] calls it, the name of a field changes it, [n] leaves > "
 _LEFT_OUT = object()
@@ -27,9 +27,9 @@ _LEFT_OUT = object()
 async def fill_form(
     tool: Tool, given: Mapping[str, object], lines: LineReader
 ) -> JsonObject | None:
-    """Ask for each arg that is not given, and show all of them before the call; None where somebody leaves the form.
+    """Ask for the missing arguments and confirm all; return None if the person leaves the form.
 
-    An empty line takes the default, or leaves the arg out. What does not fit the schema is asked for again.
+    An empty line takes the default, or leaves the argument out. Invalid values are asked for again.
     """
     try:
         return await _fill(_Form(tool, given, lines))
@@ -53,7 +53,7 @@ class _Form:
         self._lines = lines
 
     async def ask(self, field: FormField) -> bool:
-        """Ask until there is a value that fits; False at the end of input."""
+        """Ask until the value is valid; return False at the end of input."""
         while (text := await self._read(field)) is not None:
             try:
                 value = _value(field, text)
@@ -62,12 +62,13 @@ class _Form:
                 self._say(str(error).removeprefix(f"{field.name}: "), "yellow")
                 continue
             self.args.pop(field.name, None)
-            self.args |= {} if value is _LEFT_OUT else {field.name: value}
+            if value is not _LEFT_OUT:
+                self.args[field.name] = value
             return True
         return False
 
     async def confirm(self) -> JsonObject | None:
-        """Show what would be called, until somebody agrees or leaves."""
+        """Show the call until the person confirms or leaves."""
         while True:
             problem = self._recap()
             line = await self._lines.read(CONFIRM)
@@ -82,19 +83,18 @@ class _Form:
                 case "" | "y" | "yes":
                     continue
                 case _:
-                    self._say(
-                        f"there is no such field; there are: {', '.join(self.fields)}", "yellow"
-                    )
+                    self._say(f"unknown field; the fields are: {', '.join(self.fields)}", "yellow")
 
     def _recap(self) -> str | None:
-        defaults = {
-            field.name: field.default for field in self.fields.values() if field.default is not None
-        }
-        shown = {name: f"{_shown(value)} (default)" for name, value in defaults.items()}
-        shown |= {name: _shown(value) for name, value in self.args.items()}
-        self._say(
-            f"{self._tool.name} would be called with{':' if shown else ' no args.'}", "bold", by=0
-        )
+        """Show the arguments of the call; return the problem if they are invalid."""
+        shown = {}
+        for field in self.fields.values():
+            if field.default is not None:
+                shown[field.name] = f"{_shown(field.default)} (default)"
+        for name, value in self.args.items():
+            shown[name] = _shown(value)
+        end = ":" if shown else " no args"
+        self._say(f"{self._tool.name} would be called with{end}", "bold", by=0)
         width = max(map(len, shown), default=0)
         for name in sorted(shown, key=[*self.fields, *shown].index):
             self._say(f"{name:<{width}}  {shown[name]}")
@@ -106,7 +106,7 @@ class _Form:
         return None
 
     def _check(self, field: FormField, value: object) -> None:
-        """InvalidInput with what the schema says of this field; others may still be missing."""
+        """Raise InvalidInput if the schema rejects this field; others may still be missing."""
         if value is _LEFT_OUT:
             return
         try:
@@ -116,7 +116,7 @@ class _Form:
                 raise InvalidInput(*own) from None
 
     async def _read(self, field: FormField) -> str | None:
-        """A value that was typed: one line, or as many as its quotes or its brackets take."""
+        """Read a value: one line, or several until its quotes or brackets are closed."""
         line = await self._lines.read(visible(_question(field)))
         if line is None:
             return None
@@ -135,7 +135,7 @@ class _Form:
 
 
 def _is_open(field: FormField, text: str) -> bool:
-    """Does it continue in the next line?"""
+    """Return True if the value continues on the next line."""
     if field.type == "json":
         return text.strip() != "" and not _is_json(text) and text.lstrip()[:1] in "[{"
     return text.startswith(QUOTES) and not text.endswith(QUOTES, len(QUOTES))
@@ -150,11 +150,11 @@ def _is_json(text: str) -> bool:
 
 
 def _value(field: FormField, text: str) -> Any:
-    """The value of a line for a field; InvalidInput where it has none."""
+    """Return the value of a typed line; raise InvalidInput if a required value is empty."""
     if not text.strip():
         if field.required:
             empty = ', "" is an empty text' if field.type == "text" else ""
-            raise InvalidInput(f"it needs a value{empty}")
+            raise InvalidInput(f"a value is required{empty}")
         return _LEFT_OUT
     match field.type:
         case "json":
@@ -181,20 +181,20 @@ def _json(field: FormField, text: str) -> Any:
 
 
 def _choice(field: FormField, text: str) -> Any:
-    """An option by its name, or by its number in the list."""
-    named = [option for option in field.options if _option(option) == text]
-    if named or not _is_numbered(field):
-        return named[0] if named else text
-    if text.isdecimal() and 1 <= int(text[:9]) <= len(field.options):
+    """Return the option with this name or number; unknown text is left to the schema."""
+    for option in field.options:
+        if _option(option) == text:
+            return option
+    if _is_numbered(field) and text.isdecimal() and 1 <= int(text[:9]) <= len(field.options):
         return field.options[int(text[:9]) - 1]
     return text
 
 
 def _is_numbered(field: FormField) -> bool:
-    """Numbers beside options that are numbers themselves would be misread."""
-    return field.type == "select" and not any(
-        _option(option).isdecimal() for option in field.options
-    )
+    """Return True if the options are listed with numbers; options that are numbers are not."""
+    if field.type != "select":
+        return False
+    return not any(_option(option).isdecimal() for option in field.options)
 
 
 def _option(option: object) -> str:
@@ -202,7 +202,7 @@ def _option(option: object) -> str:
 
 
 def _shown(value: object) -> str:
-    return cut(" ⏎ ".join(_option(value).split("\n")), SHOWN, "end")
+    return cut(" ⏎ ".join(_option(value).split("\n")), MAX_SHOWN, "end")
 
 
 def _question(field: FormField) -> str:
@@ -214,9 +214,11 @@ def _choices(field: FormField) -> str:
     if field.type == "boolean":
         return " true|false"
     names = [_option(option) for option in field.options]
+    if not names:
+        return ""
     if _is_numbered(field):
-        names = [f"{number} {name}" for number, name in enumerate(names, 1)]
-    return f" {', '.join(names)}" if _is_numbered(field) else f" {'|'.join(names)}" * bool(names)
+        return " " + ", ".join(f"{number} {name}" for number, name in enumerate(names, 1))
+    return f" {'|'.join(names)}"
 
 
 def _fallback(field: FormField) -> str:

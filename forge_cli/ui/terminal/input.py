@@ -1,4 +1,4 @@
-"""Lines that a person types: edited on a terminal, read as they are from anything else, waited for without a thread."""
+"""Lines that a person types: edited on a terminal, else read as they are, without a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from forge_cli.core.hangup import is_hung_up
 from forge_cli.core.text import visible
-from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, read_piece
+from forge_cli.ui.terminal.keys import ESCAPE_TIMEOUT, KeyReader, read_piece
 from forge_cli.ui.terminal.keys import QuestionLeft as QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.raw_mode import terminal_taken
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
 
 GIVE_BACK = "\x1b[?2004l\x1b[?25h\r\n"
-"""Pastes are not marked any more, and the cursor is there again."""
+"""Turns bracketed paste off and shows the cursor."""
 Redraw = Callable[[], None]
 
 
@@ -38,13 +38,13 @@ def _do_nothing() -> None: ...
 
 
 class LineReader:
-    """Reads lines from a terminal; where there is none, or it cannot move its cursor, line by line as they come.
+    """Reader of lines, which can be edited if the terminal can move its cursor.
 
-    The arrows bring back what was typed before. prompt_toolkit is imported when the first line is to be edited.
+    The arrow keys bring back earlier lines. The first edited line imports prompt_toolkit.
     """
 
     def __init__(self, console: Console, stream: TextIO | None = None) -> None:
-        """``console`` is where prompts are shown; standard input is read unless a ``stream`` is given."""
+        """Show prompts on ``console`` and read ``stream``, by default standard input."""
         self.console = console
         self._stream = stream
         self._plain = PlainInput(stream)
@@ -52,21 +52,18 @@ class LineReader:
         self._keys: KeyReader | None = None
         self._show_again: Redraw = _do_nothing
         self._had_terminal = _is_terminal(stream or sys.stdin)
-        """Kept, since the system takes a terminal that was closed for none."""
+        """Kept here, because isatty is False once the terminal is closed."""
 
     @property
     def takes_keys(self) -> bool:
-        """Whether a key can be asked for: there is a terminal that gives them, and shows where to press one."""
+        """Return True if single keys can be read: there is a terminal that can draw the question."""
         return _is_terminal(self._stream or sys.stdin) and can_draw(cast(TextIO, self.console.file))
 
     @property
     def nobody_there(self) -> bool:
-        """Whether what is read came to its end, and was no terminal where a person would have ended it."""
-        return (
-            self._plain.ended
-            and not self._had_terminal
-            and not _is_terminal(self._stream or sys.stdin)
-        )
+        """Return True if the input has ended and was no terminal, so that no person has ended it."""
+        is_terminal = self._had_terminal or _is_terminal(self._stream or sys.stdin)
+        return self._plain.ended and not is_terminal
 
     async def ask_key(
         self,
@@ -76,10 +73,10 @@ class LineReader:
         *,
         follows: bool = False,
     ) -> str | None:
-        """One key without Enter, pressed after the prompt stood there; None at the end of input.
+        """Return a key pressed after the prompt appeared, without Enter; None at the end of input.
 
-        What was on its way, what was pasted, and a key that ``means`` nothing does not count. Where the question
-        ``follows`` from the key before, a key that was pressed right behind that one counts. QuestionLeft is raised
+        Earlier keys, pasted text and keys for which ``means`` is False do not count. If the question
+        ``follows`` from the key before, keys pressed right behind that one count. Raise QuestionLeft
         at Esc and Ctrl+C.
         """
         if not follows:
@@ -93,11 +90,11 @@ class LineReader:
             self._keys = None
 
     async def ask(self, prompt: str, show_again: Redraw = _do_nothing) -> str | None:
-        """A line that was typed after the prompt stood there; None where the input ends before the line does.
+        """Return a line typed after the prompt appeared; None if the input ends first.
 
-        What was typed before does not count, and what comes behind the line, as of a paste, is not kept for others.
-        ``show_again`` draws what the prompt is about, when the screen was somebody else's in between. QuestionLeft is
-        raised at Esc and Ctrl+C, and where the terminal was closed.
+        Earlier input and text after the line, such as the rest of a paste, are dropped.
+        ``show_again`` redraws the subject of the question after a suspend. Raise QuestionLeft at
+        Esc, Ctrl+C and a closed terminal.
         """
         line = await self.read(prompt, show_again, fresh=True)
         return line.removesuffix("\n") if line is not None and line.endswith("\n") else None
@@ -105,9 +102,9 @@ class LineReader:
     async def read(
         self, prompt: str, show_again: Redraw = _do_nothing, *, fresh: bool = False
     ) -> str | None:
-        """The next line with its end, the last one perhaps without; None at the end of input.
+        """Return the next line with its newline, if it has one; None at the end of input.
 
-        What was typed ahead counts, unless it is to be ``fresh``. QuestionLeft is raised as by ``ask``.
+        Text typed ahead counts unless ``fresh``. Raise QuestionLeft as ``ask`` does.
         """
         stream = self._stream or sys.stdin
         prompt = visible(prompt, keep="\n")
@@ -118,11 +115,10 @@ class LineReader:
         if fresh:
             self._forget_typed()
         watched = stream.fileno() if self._had_terminal or _is_terminal(stream) else None
-        line = await (
-            self._edit(self._session, prompt)
-            if edited and self._session
-            else self._read_plain(prompt)
-        )
+        if edited and self._session:
+            line = await self._edit(self._session, prompt)
+        else:
+            line = await self._read_plain(prompt)
         if line is None and watched is not None and is_hung_up(watched):
             raise QuestionLeft(hung_up=True)
         if fresh:
@@ -138,7 +134,7 @@ class LineReader:
                 )
             except EOFError:
                 return None
-            except OSError as error:  # what is drawn at the end cannot be
+            except OSError as error:  # the final redraw failed
                 if not is_hung_up(session.input.fileno()):
                     raise
                 raise QuestionLeft(hung_up=True) from error
@@ -150,7 +146,7 @@ class LineReader:
         try:
             line = await self._plain.read()
         except BaseException:
-            self._forget_typed()  # half an answer would begin the next line
+            self._forget_typed()  # else half an answer would begin the next line
             raise
         if line is None or not line.endswith("\n"):
             with suppress(OSError):  # a terminal that was closed
@@ -173,7 +169,7 @@ class LineReader:
             keys.draw()
 
     def take_away(self) -> bool:
-        """The line is not read to its end: it is not drawn any more. False where none is drawn."""
+        """Erase the current prompt for good; return False if there is none."""
         if self._keys and self._keys.shows_prompt:
             self._keys.take_away()
             return True
@@ -185,11 +181,11 @@ class LineReader:
 
     @property
     def _shown(self) -> Application[str] | None:
-        """The line that is edited right now."""
+        """The line that is being edited; None if there is none."""
         app = self._session.app if self._session else None
-        return (
-            app if app and app.is_running and not app.is_done and not app.erase_when_done else None
-        )
+        if app is None or not app.is_running or app.is_done or app.erase_when_done:
+            return None
+        return app
 
     def _forget_typed(self) -> None:
         self._plain.forget_typed()
@@ -199,7 +195,7 @@ class LineReader:
             clear_typeahead(self._session.input)
 
     def _give_back(self, fd: int) -> Callable[[], None]:
-        """Give the terminal back as it is now."""
+        """Return a function that restores the current mode of the terminal."""
         before = termios.tcgetattr(fd)
         out = self.console.file.fileno()
 
@@ -245,34 +241,34 @@ class LineReader:
                 enable_cpr=False,
             ),
         )
-        session.app.ttimeoutlen = session.app.timeoutlen = ESCAPE
+        session.app.ttimeoutlen = session.app.timeoutlen = ESCAPE_TIMEOUT
         return session
 
     def _stop(self) -> None:
-        """Stop as a shell wants it; afterwards the screen was somebody else's."""
+        """Stop the process group for the shell, then redraw the subject of the question."""
         os.kill(0, signal.SIGTSTP)
         self._show_again()
 
 
 class PlainInput:
-    """Lines as they come: from a terminal that edits them itself, a pipe, a file, or any other stream of text."""
+    """Reader of unedited lines from a terminal, a pipe, a file or another text stream."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Standard input, as it is when it is read, unless a ``stream`` is given."""
+        """Read ``stream``, or whatever standard input is at the time of reading."""
         self._stream = stream
         self._rest = b""
-        """Text that came with the line before; there is none on a terminal, which gives line by line."""
+        """Text that arrived with the line before; always empty on a terminal."""
         self.ended = False
-        """Whether nothing more is to be read."""
+        """Whether the end of input was read."""
 
     def forget_typed(self) -> None:
-        """Forget what was typed on a terminal so far; what a program wrote is still to be read."""
+        """Drop text typed on a terminal so far; text from a pipe is kept."""
         with suppress(termios.error, ValueError, OSError):
             termios.tcflush(self._file.fileno(), termios.TCIFLUSH)
             self._rest = b""
 
     async def read(self) -> str | None:
-        """The next line, the last one perhaps without its end; None at the end of input."""
+        """Return the next line, the last one possibly without a newline; None at the end."""
         try:
             fd = self._file.fileno()
         except (OSError, ValueError):
@@ -294,22 +290,19 @@ class PlainInput:
 
 
 class KernelInput:
-    """Lines of the person in front of a notebook, whose kernel puts an ``input`` of its own into ``builtins``."""
+    """Input from a notebook, whose kernel replaces ``builtins.input``."""
 
     @staticmethod
     def is_needed() -> bool:
         return not isinstance(builtins.input, BuiltinFunctionType)
 
     def fileno(self) -> int:
-        raise OSError("the person is reached through the kernel only")
+        raise OSError("input comes from the notebook kernel only")
 
     def readline(self) -> str:
         try:
             return builtins.input() + "\n"
-        except (
-            EOFError,
-            RuntimeError,
-        ):  # ipykernel raises RuntimeError where its front end asks nobody
+        except (EOFError, RuntimeError):  # RuntimeError: the front end of ipykernel cannot ask
             return ""
 
 
@@ -322,7 +315,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 @contextmanager
 def wakeup_kept() -> Iterator[None]:
-    """Let signals wake the event loop afterwards as before: prompt_toolkit takes its own way, and gives none back."""
+    """Restore the wakeup descriptor of signals, which prompt_toolkit replaces for good."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

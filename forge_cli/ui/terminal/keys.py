@@ -1,4 +1,4 @@
-"""Keys that a person presses, one by one, at most with Enter behind; several at once were pasted, and are none."""
+"""Single keys on a terminal; pasted text and keys that come together are ignored."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from forge_cli.ui.terminal.raw_mode import terminal_taken
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.wrap import cell_len, wrap_for
 
-ESCAPE = 0.05
-"""Seconds after which an Escape was a key of its own, and not the beginning of another."""
-SETTLE = 0.25
-"""Seconds without a key before a question takes one: what was on its way when it appeared is not an answer."""
+ESCAPE_TIMEOUT = 0.05
+"""Seconds after which an Escape is a key, not the beginning of a sequence."""
+SETTLE_TIME = 0.25
+"""Seconds without a key before a question takes one: earlier keys were not meant for it."""
 _LFLAG, _CC = 3, 6
 _STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", "\x1a"
 _MARK_PASTES, _LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
@@ -27,7 +27,7 @@ _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 
 
 class QuestionLeft(Exception):
-    """Raised where a question is left without an answer: by Esc, by Ctrl+C, or because its terminal was closed."""
+    """A question was left by Esc or Ctrl+C, or its terminal was closed."""
 
     def __init__(self, *, ctrl_c: bool = False, hung_up: bool = False) -> None:
         super().__init__("left without an answer")
@@ -36,12 +36,12 @@ class QuestionLeft(Exception):
 
     @property
     def leaves_all(self) -> bool:
-        """Whether the work ends; Esc leaves only the question that it was pressed at."""
+        """Return True if the work ends; Esc only leaves the current question."""
         return self.ctrl_c or self.hung_up
 
 
 class KeyReader:
-    """Asks for single keys on a terminal."""
+    """Reader of single keys on a terminal."""
 
     def __init__(self, console: Console, descriptor: int) -> None:
         self._console = console
@@ -51,7 +51,7 @@ class KeyReader:
         self._taken_away = False
         self._pasting = False
         self._last_bytes = b""
-        """The end of what was read: the mark of a paste may come in two pieces."""
+        """The last bytes read: the mark of a paste may arrive in two pieces."""
 
     @property
     def shows_prompt(self) -> bool:
@@ -65,11 +65,11 @@ class KeyReader:
         *,
         follows: bool = False,
     ) -> str | None:
-        """The key that was pressed after the prompt stood there, Enter as a newline; None at the end of input.
+        """Return the key pressed after the prompt appeared; None at the end of input.
 
-        One that ``means`` nothing does nothing. A question that ``follows`` from the last key takes what was pressed
-        since. QuestionLeft is raised at Esc and Ctrl+C, and where the terminal was closed. ``show_again`` draws what
-        the prompt is about, when the screen was somebody else's in between.
+        Enter is a newline. Keys for which ``means`` is False do nothing. A question that ``follows``
+        from the last key also takes keys pressed since. ``show_again`` redraws the subject of the
+        question after a suspend. Raise QuestionLeft at Esc, Ctrl+C and a closed terminal.
         """
         try:
             with self._one_by_one() as before:
@@ -88,8 +88,8 @@ class KeyReader:
             return text or None
         except QuestionLeft:
             if self.shows_prompt:
-                with suppress(OSError):  # a terminal that was closed
-                    self._console.print()  # the cursor stands behind the question
+                with suppress(OSError):  # the terminal may be closed
+                    self._console.print()  # the cursor is still behind the question
             raise
         finally:
             self._prompt = None
@@ -101,29 +101,34 @@ class KeyReader:
             self._console.file.flush()
 
     def erase(self) -> None:
-        """Take the prompt off the screen, however many rows it has."""
+        """Erase the prompt with all of its rows."""
         width = max(self._console.size.width, 1)
         rows = sum(max(cell_len(line) - 1, 0) // width + 1 for line in self._drawn.split("\n"))
         self._console.file.write((f"\x1b[{rows - 1}A" if rows > 1 else "") + "\r\x1b[J")
         self._console.file.flush()
 
     def take_away(self) -> None:
-        """Take the question away: it is not asked any more."""
+        """Erase the question for good, because it no longer needs an answer."""
         self.erase()
         self._taken_away = True
 
     async def _key(self) -> str:
-        """One key, or nothing at the end of input; sequences, pastes and keys that came together do nothing."""
+        """Return one key, or an empty text at the end of input.
+
+        Sequences, pastes and several keys at once are ignored.
+        """
         while True:
             pasted = self._pasting
             piece = await self._piece()
             if piece == b"":
-                raise QuestionLeft(hung_up=True)  # Ctrl+D is a key here, so the terminal is gone
+                raise QuestionLeft(
+                    hung_up=True
+                )  # Ctrl+D is a key in this mode: the terminal is gone
             if pasted or self._pasting:
                 continue
             if piece == _LEAVE:
                 return ""
-            quiet = await self._is_quiet(ESCAPE)
+            quiet = await self._is_quiet(ESCAPE_TIMEOUT)
             if quiet and piece.endswith(_ESCAPE):
                 raise QuestionLeft
             if quiet:
@@ -131,24 +136,23 @@ class KeyReader:
                 if _is_one(piece):
                     return text
                 if len(text) == 2 and text[0].isprintable() and text[1] == "\n":
-                    return text[
-                        0
-                    ]  # the key of somebody who presses Enter behind it, on a slow line
+                    # On a slow connection, a key and the Enter after it arrive together.
+                    return text[0]
             await self._settle()
 
     async def _settle(self) -> None:
-        while not await self._is_quiet(SETTLE):
+        """Drop keys until no key comes for a moment."""
+        while not await self._is_quiet(SETTLE_TIME):
             if not await self._piece():
                 return
 
     async def _piece(self) -> bytes:
-        """Keys that came at once; those behind a Ctrl+C are for the next reader."""
+        """Return the bytes that came at once; raise QuestionLeft at Ctrl+C."""
         piece = b""
-        while (
-            len(piece) < 4096
-            and not piece.endswith(_STOP)
-            and (not piece or select.select([self._fd], [], [], 0)[0])
-        ):
+        while len(piece) < 4096 and not piece.endswith(_STOP):
+            if piece and not select.select([self._fd], [], [], 0)[0]:
+                break
+            # Byte by byte: what follows a Ctrl+C is left in the terminal for the next reader.
             key = await read_piece(self._fd, 1)
             if not key:
                 break
@@ -159,7 +163,7 @@ class KeyReader:
         return piece
 
     def _note_paste(self, piece: bytes) -> None:
-        """Keep in mind whether a paste is under way: however slowly it comes, no letter of it is a key."""
+        """Note whether a paste is in progress: however slowly it comes, none of it is a key."""
         seen = self._last_bytes + piece
         begin = seen.rfind(_PASTE_BEGINS)
         end = seen.rfind(_PASTE_ENDS)
@@ -195,7 +199,7 @@ class KeyReader:
             give_back()
 
     def _suspend(self, before: list[object]) -> None:
-        """Stop as a shell wants it."""
+        """Stop the process group for the shell, with the terminal in its usual mode."""
         ours = termios.tcgetattr(self._fd)
         termios.tcsetattr(self._fd, termios.TCSANOW, before)  # type: ignore[arg-type]
         self._write(_LEAVE_PASTES)
@@ -209,11 +213,10 @@ class KeyReader:
 
 
 async def read_piece(fd: int, size: int = 4096) -> bytes:
-    """The bytes to be read, waited for without a thread; none at the end of input."""
+    """Wait for input without a thread and return it; empty at the end of input."""
     try:
-        with suppress(
-            PermissionError
-        ):  # a file and /dev/null cannot be waited for: they are always ready
+        # epoll refuses files and /dev/null, which are always ready.
+        with suppress(PermissionError):
             await anyio.wait_readable(fd)
         return os.read(fd, size)
     except OSError:
@@ -221,5 +224,5 @@ async def read_piece(fd: int, size: int = 4096) -> bytes:
 
 
 def _is_one(piece: bytes) -> bool:
-    """Return True for one character, whatever its bytes."""
+    """Return True if the bytes are exactly one character."""
     return len(piece) == 1 or (piece[0] >= 0x80 and len(piece.decode(errors="replace")) == 1)

@@ -1,4 +1,4 @@
-"""The live lines below the last line of a terminal, drawn and erased by one owner, and the status line among them."""
+"""Live lines at the bottom of a terminal, such as the status line."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from forge_cli.ui.wrap import cell_width, fit
 if TYPE_CHECKING:
     from forge_cli.core.notify import RetryNotice
 
-FIRST = 0.1
-"""Seconds until something is drawn: work that is done sooner needs no status line."""
+FIRST_DELAY = 0.1
+"""Seconds before the first drawing: shorter work needs no status line."""
 TICK = 0.1
-PATIENCE = 0.5
-"""Seconds to wait for another thread that writes; a longer wait may hold up the end of the process."""
+"""Seconds between two drawings."""
+LOCK_TIMEOUT = 0.5
+"""Seconds to wait for another writing thread; a longer wait could delay the end of the process."""
 
 Lines = Callable[[float], Sequence[str]]
-"""The lines as they are now, given the seconds since the start; each may begin with SGR sequences of our own."""
+"""Returns the current lines, given the seconds since the start; they may have SGR sequences."""
 
 
 def can_draw(stream: TextIO) -> bool:
-    """Is it a terminal on which the cursor can be moved?"""
+    """Return True if the stream is a terminal that can move its cursor."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
 class LiveArea(Protocol):
-    """The lines below the text of a terminal, as those see it who have something to show there."""
+    """The interface of an area for live lines."""
 
     lines: Lines
 
@@ -42,10 +43,9 @@ class LiveArea(Protocol):
 
 
 class LiveLines:
-    """Draws lines below the cursor, which stays where text continues; every writer to the terminal passes ``writing``.
+    """Lines that a thread redraws below the cursor; every writer to the terminal uses ``writing``.
 
-    A thread redraws them, since an import may block everything else for seconds. It ends with ``close``, and with the
-    process at the latest.
+    The thread ends with ``close``, at the latest with the process.
     """
 
     def __init__(self, descriptor: int, lines: Lines, *, since: float | None = None) -> None:
@@ -58,23 +58,24 @@ class LiveLines:
         self._column = 0
         self._paused = 0
         self._closed = False
-        self._not_before = self.since + FIRST
+        self._not_before = self.since + FIRST_DELAY
+        # A thread, because an import may block the event loop for seconds.
         self._thread = threading.Thread(target=self._tick, name="forge-live-lines", daemon=True)
 
     def start(self) -> None:
+        """Begin to draw."""
         if (
             signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
             and threading.current_thread() is threading.main_thread()
         ):
             signal.signal(signal.SIGTSTP, self._stop)
-        before = signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # they are for the main thread
+        # The thread inherits the mask: signals have to interrupt the main thread.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._thread.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
-        """Erase them for good; may be called from anywhere, more than once."""
+        """Erase the lines for good; safe to call repeatedly and from any thread."""
         with self._held():
             self._closed = True
             self._erase()
@@ -86,7 +87,7 @@ class LiveLines:
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
     def refresh(self) -> None:
-        """Draw them as they are now, unless somebody is writing: the next tick comes soon."""
+        """Redraw the lines, unless another thread is writing."""
         if self._lock.acquire(blocking=False):
             try:
                 self._draw()
@@ -95,7 +96,7 @@ class LiveLines:
 
     @contextmanager
     def writing(self, text: str) -> Iterator[None]:
-        """Somebody writes this text here."""
+        """Erase the lines while ``text`` is written, and draw them again below it."""
         with self._held():
             self._erase()
             try:
@@ -107,7 +108,7 @@ class LiveLines:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Somebody else owns the terminal, a prompt for example; afterwards the cursor stands in a new line."""
+        """Erase the lines while other code, such as a prompt, uses the terminal."""
         with self._held():
             self._paused += 1
             self._erase()
@@ -116,17 +117,17 @@ class LiveLines:
         finally:
             with self._held():
                 self._paused -= 1
-                self._column = 0
+                self._column = 0  # prompts end with a newline
 
     @asynccontextmanager
     async def hidden(self) -> AsyncIterator[None]:
-        """The same, for a question that is awaited."""
+        """Erase the lines while a question is awaited."""
         with self.paused():
             yield
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        held = self._lock.acquire(timeout=PATIENCE)
+        held = self._lock.acquire(timeout=LOCK_TIMEOUT)
         try:
             yield
         finally:
@@ -140,7 +141,7 @@ class LiveLines:
             pause = TICK
             try:
                 self.refresh()
-            except Exception:  # a status line is worth no crash, least of all in a thread
+            except Exception:  # a broken status line must not break the command
                 self._closed = True
 
     def _draw(self) -> None:
@@ -153,13 +154,10 @@ class LiveLines:
             return
         columns = columns or 80
         rows = rows or 24
-        if (
-            self._column and self._column % columns == 0
-        ):  # the terminal may or may not have begun the next line
-            return
-        lines = tuple(fit(line, columns - 1) for line in self.lines(now - self.since))[
-            -max(1, rows - 2) :
-        ]
+        if self._column and self._column % columns == 0:
+            return  # at the right edge, terminals differ in whether the next line has begun
+        shown = [fit(line, columns - 1) for line in self.lines(now - self.since)]
+        lines = tuple(shown[-max(1, rows - 2) :])
         if lines != self._drawn:
             self._erase()
             if lines:
@@ -168,9 +166,8 @@ class LiveLines:
 
     def _erase(self) -> None:
         if self._drawn:
-            self._write(
-                "\x1b[K\x1b[J"
-            )  # tmux keeps what J alone erases on a whole screen in its history
+            # tmux keeps in its history what J alone erases from a full screen.
+            self._write("\x1b[K\x1b[J")
             self._drawn = ()
 
     def _write(self, text: str) -> None:
@@ -178,7 +175,7 @@ class LiveLines:
             os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
 
     def _stop(self, number: int, frame: object) -> None:
-        """Ctrl+Z: leave a clean terminal to the shell; what was erased is drawn again when we continue."""
+        """Erase the lines before Ctrl+Z stops the process; they are drawn again afterwards."""
         with self.paused():
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)
@@ -186,27 +183,26 @@ class LiveLines:
 
 
 def drawing(lines: Sequence[str], *, in_line: bool) -> str:
-    """A text that draws lines from the cursor on, or under its line, and brings the cursor back.
-
-    First the room is made, by moving down and up again: at the bottom that scrolls, and the cursor with the text.
-    """
+    """Return a text that draws lines at the cursor, or below its line, and restores the cursor."""
     down = len(lines) - (not in_line)
-    room = "\x1bD" * down + (f"\x1b[{down}A" if down else "")
-    return (
-        f"{room}\x1b7{chr(13) + chr(10) if in_line else ''}{(chr(13) + chr(10)).join(lines)}\x1b8"
-    )
+    room = "\x1bD" * down
+    if down:
+        # Move down and up again first: at the bottom this scrolls the text together with the cursor.
+        room += f"\x1b[{down}A"
+    shown = "\r\n".join(["", *lines] if in_line else lines)
+    return f"{room}\x1b7{shown}\x1b8"
 
 
 def column_after(text: str, column: int) -> int:
-    """The column of the cursor after a text, in cells from the beginning of the line, however often that is wrapped."""
+    """Return the cursor column after a text, counted from the beginning of the unwrapped line."""
     _, newline, last = text.rpartition("\n")
     _, back, last = last.rpartition("\r")
     return cell_width(last) + (0 if newline or back else column)
 
 
 SPINNER = "|/-\\" if os.environ.get("TERM") == "linux" else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-"""The fonts of the Linux console have no braille."""
-TURNS_A_SECOND = 10
+"""Frames of the spinner; the fonts of the Linux console have no braille."""
+TURNS_PER_SECOND = 10
 
 
 def dim(text: str) -> str:
@@ -222,11 +218,12 @@ def _styled(text: str, code: int) -> str:
 
 
 def spin(seconds: float) -> str:
-    return SPINNER[int(seconds * TURNS_A_SECOND) % len(SPINNER)]
+    """Return the frame of the spinner after so many seconds."""
+    return SPINNER[int(seconds * TURNS_PER_SECOND) % len(SPINNER)]
 
 
 def duration(seconds: float) -> str:
-    """``0.4 s``, ``14 s``, ``2 min 5 s``, ``9 h 43 min``."""
+    """Format a duration as ``0.4 s``, ``14 s``, ``2 min 5 s`` or ``9 h 43 min``."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -236,7 +233,7 @@ def duration(seconds: float) -> str:
 
 
 def compact(number: int) -> str:
-    """``112``, ``2.5k``, ``1.2M``."""
+    """Format a number as ``112``, ``2.5k`` or ``1.2M``."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size * 0.9995:
             shown = number / size
@@ -245,7 +242,7 @@ def compact(number: int) -> str:
 
 
 class Status:
-    """The content of the status line; those who know more set its fields."""
+    """The content of the status line; its owner sets the fields."""
 
     def __init__(self, activity: str = "starting") -> None:
         self.model = ""
@@ -254,41 +251,35 @@ class Status:
         self._retry: tuple[RetryNotice, float] | None = None
 
     def wait(self, retry: RetryNotice | None) -> None:
-        """Something is tried again after a while; None where that is over."""
+        """Show that a request is retried; None ends that."""
         self._retry = (retry, time.monotonic() + retry.wait) if retry else None
 
     @property
     def doing(self) -> str:
-        """The activity; before another try, how long it is until then."""
+        """The activity, or the time until the next try."""
         if self._retry is None:
             return self.activity
         retry, until = self._retry
-        left = ceil(until - time.monotonic())  # a short pause is told like a long one
-        return f"{f'waiting {left} s, ' * (left > 0)}try {retry.attempt} of {retry.attempts}"
+        left = ceil(until - time.monotonic())
+        attempt = f"try {retry.attempt} of {retry.attempts}"
+        return f"waiting {left} s, {attempt}" if left > 0 else attempt
 
     @property
     def problem(self) -> list[str]:
-        """Why something is tried again, on a row of its own; the model is named beside it already."""
-        return (
-            [dim(f"  {self._retry[0].problem.removeprefix(f'{self.model}: ')}")]
-            if self._retry
-            else []
-        )
+        """The reason of a retry as a row, without the name of the model, which the line has."""
+        if self._retry is None:
+            return []
+        return [dim(f"  {self._retry[0].problem.removeprefix(f'{self.model}: ')}")]
 
     def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
-        used = (
-            f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out"
-            if self.tokens_in
-            else ""
-        )
-        parts = [
-            self.model,
-            activity or self.doing,
-            f"{int(seconds)} s" if seconds < 60 else duration(seconds),
-            used,
-        ]
-        sign = f"{cyan(spin(seconds))} " if spinning else ""
-        return sign + dim(" · ".join(filter(None, parts)))
+        """Return the status line."""
+        took = f"{int(seconds)} s" if seconds < 60 else duration(seconds)
+        parts = [self.model, activity or self.doing, took]
+        if self.tokens_in:
+            parts.append(f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out")
+        line = dim(" · ".join(filter(None, parts)))
+        return f"{cyan(spin(seconds))} {line}" if spinning else line
 
     def lines(self, seconds: float) -> list[str]:
+        """Return the status line as the only live line."""
         return [self.line(seconds)]

@@ -1,6 +1,6 @@
-"""Markdown on a terminal, by rich: finished blocks are printed for good, the last one is drawn while it grows.
+"""Markdown on a terminal: complete blocks are printed, the last one is redrawn while it grows.
 
-It imports rich's Markdown, and is loaded when there is some.
+Import it only when there is Markdown, as it loads the parser and rich's Markdown.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from forge_cli.ui.tasks import mark_tasks
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.wrap import NARROWEST, row_spans
 
-NEWEST = 100
-"""Lines of code that are drawn of a block that still grows; all of them are, once it has ended."""
+MAX_OPEN_CODE = 100
+"""Lines to draw of an incomplete code block."""
 MAX_OPEN = 4_000
-"""Characters of a block that are drawn while it still grows, and up to which every new line is looked at."""
+"""Characters to draw of an incomplete block; longer ones are not parsed at every new line."""
 TAB = 8
-HIGHLIGHTED = 100_000
-"""Characters of code that are coloured; what is longer would take too long."""
+MAX_HIGHLIGHTED = 100_000
+"""Characters of code to highlight; longer code would take too long."""
 THEME = Theme(
     {
         "markdown.code": "cyan",
@@ -66,30 +66,28 @@ CODE = ANSISyntaxTheme(
         Generic.Inserted: Style(color="green"),
     }
 )
-"""Colours of code that can be read on a dark terminal and on a light one; bright ones cannot, nor can blue."""
+"""Colours of code that are readable on dark and light terminals; bright colours and blue are not."""
 _ENDS_AT_ONCE = frozenset({"hr", "heading_open"})
-_LISTS, _LIST_ENDS = (
-    ("ordered_list_open", "bullet_list_open"),
-    ("ordered_list_close", "bullet_list_close"),
-)
+_LISTS = ("ordered_list_open", "bullet_list_open")
+_LIST_ENDS = ("ordered_list_close", "bullet_list_close")
 _ENDS_AT_A_BLANK_LINE = frozenset({"paragraph_open", "table_open"})
 
 
 class MarkdownStream:
-    """Takes the words of an answer: ``feed`` gives the blocks that are complete, ``end`` the rest."""
+    """A stream of Markdown: ``feed`` returns complete blocks, ``end`` the rest."""
 
     def __init__(self, width: Callable[[], int | None], *, styled: bool = True) -> None:
-        """``width`` is asked whenever something is drawn; without ``styled`` there are no escape sequences."""
+        """Call ``width`` before every drawing; use escape sequences only if ``styled``."""
         self._width = width
         self._styled = styled
         self._held = self._fence = ""
         self._next_look = 0
-        """The length of the held text up to which it is not parsed again: that takes as long as the text."""
+        """The length of the held text below which it is not parsed again."""
         self._begun = False
         self._drawn: tuple[str, int, list[str]] = "", 0, []
 
     def feed(self, delta: str) -> str:
-        """The blocks that nothing can change any more."""
+        """Add text and return the blocks that are complete."""
         self._held += delta
         if "\n" not in delta or (self._fence and not _closes(self._fence, self._held)):
             return ""
@@ -98,33 +96,34 @@ class MarkdownStream:
         lines = self._held.split("\n")
         done, self._fence = _complete(self._held, lines)
         self._held = "\n".join(lines[done:])
+        # Parsing a long block at every line would take quadratic time.
         self._next_look = len(self._held) * 5 // 4 if len(self._held) > MAX_OPEN else 0
         return self._print("\n".join(lines[:done]))
 
     def end(self) -> str:
-        """The rest, as nothing more will come; the next text is one of its own."""
+        """Return the rest of the text; the next ``feed`` begins another text."""
         rest = self._print(self._held)
         self.drop()
         self._begun = False
         return rest
 
     def drop(self) -> None:
-        """Forget the block that still grows."""
+        """Drop the incomplete block."""
         self._held = self._fence = ""
         self._next_look = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether a block still grows."""
+        """Return True if there is an incomplete block."""
         return bool(self._held)
 
     @property
     def begun(self) -> bool:
-        """Is something of this text printed?"""
+        """Return True if a block of this text was printed."""
         return self._begun
 
     def open_lines(self) -> list[str]:
-        """The block that still grows, as it would be drawn now."""
+        """Return the rows of the incomplete block."""
         text = self._held
         width = self._columns
         if self._drawn[:2] != (text, width):
@@ -146,7 +145,7 @@ class MarkdownStream:
 
 
 def draw_markdown(text: str, width: int, *, styled: bool = True, joined: bool = False) -> list[str]:
-    """The rows of a text, with escape sequences where it is ``styled``."""
+    """Return the rows of a text, with escape sequences if ``styled``."""
     console = Console(
         file=StringIO(),
         width=width,
@@ -161,7 +160,7 @@ def draw_markdown(text: str, width: int, *, styled: bool = True, joined: bool = 
 
 
 class DrawnMarkdown(Struct, frozen=True):
-    """A text, its blocks apart by an empty row each; with ``joined``, the lines of a paragraph are one."""
+    """A Markdown text as a renderable; ``joined`` joins the lines of a paragraph."""
 
     text: str
     joined: bool = False
@@ -171,26 +170,23 @@ class DrawnMarkdown(Struct, frozen=True):
         first = True
         lines = self.text.split("\n")
         for block in _blocks(_parser().parse(self.text)):
-            marked = not console.color_system
-            rows = _rows(
-                _ParsedMarkdown([*_prepared(block, joined=self.joined, marked=marked)]),
-                console,
-                options,
-            )
-            if (
-                not rows and block[0].map and block[0].type != "fence"
-            ):  # such as a link without words: it is text, and an answer may be no more
+            tokens = _prepared(block, joined=self.joined, marked=not console.color_system)
+            rows = _rows(_ParsedMarkdown(list(tokens)), console, options)
+            if not rows and block[0].map and block[0].type != "fence":
+                # rich draws nothing, for example of a link without words: show it as it is.
                 start, end = block[0].map
                 rows = _rows(Styled(readable("\n".join(lines[start:end]))), console, options)
             if not rows:
                 continue
-            for row in rows if first else [[], *rows]:
+            if not first:
+                yield Segment.line()
+            for row in rows:
                 yield from (*row, Segment.line())
             first = False
 
 
 def _rows(shown: RenderableType, console: Console, options: ConsoleOptions) -> list[list[Segment]]:
-    """The rows of a block, without empty ones around them."""
+    """Return the rows of a block, without empty rows around them."""
     with console.use_theme(THEME):
         rows = [_trimmed(row) for row in console.render_lines(shown, options, pad=False)]
     while rows and not rows[-1]:
@@ -201,13 +197,12 @@ def _rows(shown: RenderableType, console: Console, options: ConsoleOptions) -> l
 
 
 def draw_code(code: str, language: str, name: str = "") -> RenderableType:
-    """Code with its colours, where there is not very much of it; ``name`` is that of its file."""
-    if len(code) > HIGHLIGHTED:
+    """Return highlighted code, plain if it is very long; the file ``name`` can give the language."""
+    if len(code) > MAX_HIGHLIGHTED:
         return Styled(code)
     if name and language == "text":
-        language = Syntax.guess_lexer(
-            name, " "
-        )  # with a blank as its content only the name is looked at
+        # The blank as content makes it look at the name only; guessing from content is slow.
+        language = Syntax.guess_lexer(name, " ")
     return Syntax(
         code, language, theme=CODE, background_color="default", word_wrap=True, tab_size=TAB
     )
@@ -215,27 +210,24 @@ def draw_code(code: str, language: str, name: str = "") -> RenderableType:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Reads what is shown: no markup of HTML, images and definitions of links, which rich would swallow."""
+    """Return a parser without HTML, images and link definitions, which rich would not show."""
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     return parser.disable(["image", "html_block", "html_inline", "reference"])
 
 
 @cache
 def _block_parser() -> MarkdownIt:
-    return (
-        MarkdownIt("commonmark", {"html": False})
-        .enable("table")
-        .disable(["html_block", "reference", "inline"])
-    )
+    """Return a parser for blocks only, which is faster."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return parser.disable(["html_block", "reference", "inline"])
 
 
 def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
-    """How many lines belong to blocks that are complete, and the mark of the fence that is open behind them."""
-    blocks = [
-        token
-        for token in _block_parser().parse(text)
-        if token.level == 0 and token.map and token.nesting >= 0
-    ]
+    """Return the number of lines in complete blocks, and the marker of an open fence after them."""
+    blocks = []
+    for token in _block_parser().parse(text):
+        if token.level == 0 and token.map and token.nesting >= 0:
+            blocks.append(token)
     if not blocks:
         return 0, ""
     last = blocks[-1]
@@ -247,23 +239,24 @@ def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
         return (start, last.markup) if is_open else (end, "")
     at_once = last.type in _ENDS_AT_ONCE and end <= ended
     after_blank = last.type in _ENDS_AT_A_BLANK_LINE and end < ended
-    return (end if at_once or after_blank else start), ""
+    is_complete = at_once or after_blank  # a list, for example, can go on after a blank line
+    return end if is_complete else start, ""
 
 
 def _closes(fence: str, text: str) -> bool:
-    """Is the last whole line of a text the end of the code that a fence began?"""
+    """Return True if the last whole line of a text closes the fence."""
     pattern = rf"(?:^|\n) {{0,3}}{re.escape(fence)}{re.escape(fence[0])}* *\n[^\n]*$"
     return re.search(pattern, text[-1000:]) is not None
 
 
 def _newest(text: str) -> str:
-    """Code that still grows, without its older lines."""
+    """Return the newest lines of an incomplete code block."""
     fence, *code = text.split("\n")
-    return "\n".join([fence, *code[-NEWEST:]])
+    return "\n".join([fence, *code[-MAX_OPEN_CODE:]])
 
 
 def _end_of(text: str) -> str:
-    """A paragraph that still grows, without its older words."""
+    """Return the newest words of an incomplete paragraph."""
     if len(text) <= MAX_OPEN:
         return text
     end = text[-MAX_OPEN:]
@@ -281,9 +274,9 @@ def _blocks(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _prepared(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[Token]:
-    """Tokens as rich shall draw them: links with their address, line ends as they are, no escapes out of entities.
+    """Yield tokens for rich: links with their address, kept line ends, entities without escapes.
 
-    With ``marked`` the marks of bold, struck and quoted words stay, because no style tells them from the others.
+    ``marked`` keeps the markers of bold, struck and quoted words, for terminals without styles.
     """
     found = list(tokens)
     mark_tasks(found)
@@ -294,7 +287,7 @@ def _prepared(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterato
 
 
 def _with_empty_items(tokens: list[Token]) -> Iterator[Token]:
-    """Items without content get one, since rich draws none of them: an answer may be ``42.``, or have such a line."""
+    """Add content to empty list items, which rich leaves out: an answer may be just ``42.``."""
     end = 0
     for place, token in enumerate(tokens):
         if place < end:
@@ -309,7 +302,7 @@ def _with_empty_items(tokens: list[Token]) -> Iterator[Token]:
 
 
 def _empty_list(tokens: Sequence[Token], place: int) -> list[Token]:
-    """The items of the list that begins there, where none of them has content."""
+    """Return the items of the list at ``place`` if all of them are empty, else none."""
     items: list[Token] = []
     for opened, closed in zip(tokens[place + 1 :: 2], tokens[place + 2 :: 2], strict=False):
         if (opened.type, closed.type) != ("list_item_open", "list_item_close"):
@@ -355,35 +348,39 @@ def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[
 
 
 def _trimmed(row: list[Segment]) -> list[Segment]:
-    """A row without blanks at its end, which somebody would copy."""
+    """Return a row without blanks at its end, which would be copied with the text."""
     while row and not row[-1].text.rstrip():
         row = row[:-1]
-    return [*row[:-1], Segment(row[-1].text.rstrip(), row[-1].style)] if row else []
+    if not row:
+        return []
+    return [*row[:-1], Segment(row[-1].text.rstrip(), row[-1].style)]
 
 
 class _Words(Paragraph):
-    """A paragraph that is broken between words; Chinese and Japanese have no blanks between them."""
+    """A paragraph wrapped between words, and within Chinese and Japanese text."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.text.split("\n", allow_blank=True):
             line.expand_tabs(TAB)
-            yield from (line[start:end] for start, end in row_spans(line.plain, options.max_width))
+            for start, end in row_spans(line.plain, options.max_width):
+                yield line[start:end]
 
 
 class _LeftHeading(Heading):
-    """A heading as wide as its words; without colours its marks tell it from a paragraph."""
+    """A heading at the left edge; without colours it keeps its markers."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         marks = "" if console.color_system else "#" * int(self.tag[1:]) + " "
         whole = Styled.assemble(marks, self.text)
-        yield from (whole[start:end] for start, end in row_spans(whole.plain, options.max_width))
+        for start, end in row_spans(whole.plain, options.max_width):
+            yield whole[start:end]
 
 
 class _Code(CodeBlock):
-    """Code with the colours of the terminal; where there are none, between its fences."""
+    """Highlighted code; without colours it keeps its fences."""
 
     info = ""
-    """The words behind the first fence."""
+    """The text after the first fence, such as the language."""
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _Code:
@@ -393,13 +390,14 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = draw_code(str(self.text).rstrip(), self.lexer_name)
-        yield from (
-            (code,) if console.color_system else (Styled(f"```{self.info}"), code, Styled("```"))
-        )
+        if console.color_system:
+            yield code
+        else:
+            yield from (Styled(f"```{self.info}"), code, Styled("```"))
 
 
 class _Table(TableElement):
-    """A table whose cells show long words whole."""
+    """A table that folds long words instead of cutting them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):

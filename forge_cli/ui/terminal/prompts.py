@@ -1,4 +1,4 @@
-"""The approval prompt: what will run, why it asks, and one key that is the answer."""
+"""The approval prompt: the call, the reason for asking, and the answer by one key."""
 
 from __future__ import annotations
 
@@ -52,39 +52,39 @@ ANSWERS: dict[AnswerKind, str] = {
     "unfold": "[u]nfold",
     "why": "[?] why",
 }
-"""Answers as the question offers them: by the letter in brackets, or by the word where lines are read."""
+"""Answers as the question shows them; the letter in brackets, or the word, chooses one."""
 TELL = "no, because > "
-TRIES = 3
-"""Lines in a row that are not understood; the last one is a no."""
+MAX_MISREAD = 3
+"""Invalid lines in a row after which the answer is no."""
 WIDTH = 160
-"""Cells of a line where a request is told without a terminal."""
+"""Cells of a line if a request is described without a terminal."""
 BELL_AFTER = 10.0
-"""Seconds of waiting after which the terminal rings, once."""
+"""Seconds of waiting after which the terminal rings once."""
 
 _NUMBERED = re.compile(r"(s|session) ?([1-9])", re.IGNORECASE)
 _NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
 RISKS = {
-    "low": "it only reads, or changed nothing when it was tried",
-    "medium": "it can write files or use the network; of a command, that it was tried and the effect is shown",
-    "high": "it can start programs, changes protected names, or does not say what it does",
+    "low": "it only reads, or changed nothing in a trial",
+    "medium": "it can write files or use the network, or it is a command whose trial is shown",
+    "high": "it can start programs, changes protected names, or does not declare its effects",
 }
 
 
 class Answer(Struct, frozen=True):
-    """The meaning of what was typed at the prompt; a ``note`` is told to the model."""
+    """The meaning of a typed answer; the ``note`` is sent to the model."""
 
     kind: AnswerKind
     note: str | None = None
     number: str = ""
-    """Of a grant that was chosen on the same line."""
+    """The number of a grant that was chosen on the same line."""
 
 
 def cli_approval_callback(
     console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
-    """The terminal's own way to ask, for programs that run a WorkerRuntime themselves.
+    """Return an approval callback for programs that run a WorkerRuntime on a terminal.
 
-    In a notebook the kernel asks; where nothing can be read, the answer says that it could not ask.
+    In a notebook the kernel asks. If there is no input, the answer is a no with that reason.
     """
     stream = cast(TextIO, KernelInput()) if KernelInput.is_needed() else None
     lines = LineReader(console or new_console(), stream)
@@ -108,9 +108,9 @@ def cli_approval_callback(
 async def ask_on_terminal(
     request: ApprovalRequest, lines: LineReader, find: FindRenderer
 ) -> ApprovalDecision:
-    """Show a request whole and read the answer; what was typed before the prompt stood there does not count.
+    """Show a request whole and read the answer; earlier typed text does not count.
 
-    QuestionLeft is raised where the person leaves it by Esc or Ctrl+C, and where the terminal is closed.
+    Raise QuestionLeft at Esc, Ctrl+C and a closed terminal.
     """
     with _bell(lines.console):
         return await _Prompt(request, lines, find).decide()
@@ -118,7 +118,7 @@ async def ask_on_terminal(
 
 @contextmanager
 def _bell(console: Console) -> Iterator[None]:
-    """Ring once where somebody is waited for so long."""
+    """Ring the bell once if the answer takes long."""
 
     def ring() -> None:
         if console.is_terminal:
@@ -133,7 +133,7 @@ def _bell(console: Console) -> Iterator[None]:
 
 
 class _Prompt:
-    """One request, until there is an answer."""
+    """The dialogue about one request."""
 
     def __init__(self, request: ApprovalRequest, lines: LineReader, find: FindRenderer) -> None:
         self._request = request
@@ -148,12 +148,13 @@ class _Prompt:
             return refused
         misread = 0
         offered = offered_answers(self._request)
-        question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
+        answers = [ANSWERS[kind] for kind in offered]
         unsaid = ApprovalDecision(False)
         if self._request.kept:
-            question = f"[y]es, {', '.join(ANSWERS[kind] for kind in offered[1:])} > "
-            unsaid = ApprovalDecision(False, note=COULD_NOT_ASK)  # no answer, and none is kept
-        while misread < TRIES:
+            answers[0] = "[y]es"
+            unsaid = ApprovalDecision(False, note=COULD_NOT_ASK)  # so that no answer is kept
+        question = f"{', '.join(answers)} > "
+        while misread < MAX_MISREAD:
             line = await self._ask(question, lambda key: is_answer(key, offered))
             if line is None:
                 return unsaid
@@ -166,7 +167,7 @@ class _Prompt:
         return unsaid
 
     async def _take(self, answer: Answer) -> ApprovalDecision | None:
-        """The decision of an answer; None where the question is asked again."""
+        """Return the decision of an answer; None to ask again."""
         match answer.kind:
             case "yes":
                 return ApprovalDecision(True)
@@ -187,7 +188,7 @@ class _Prompt:
                 return None
 
     async def _grant_session(self, number: str) -> ApprovalDecision | None:
-        """Give the only grant at once, or the one that is chosen of several."""
+        """Grant the only offer, or the chosen one of several."""
         offers = session_offers(self._request)
         if len(offers) > 1 and not number:
             try:
@@ -201,11 +202,11 @@ class _Prompt:
             number = chosen
         if offer := chosen_offer(number, offers):
             return grant(offer, self._console)
-        self._say(f"not understood: Enter, or a number from 1 to {len(offers)}")
+        self._say(f"invalid choice: press Enter, or a number from 1 to {len(offers)}")
         return None
 
     async def _choose(self, offers: Sequence[GrantOffer]) -> str | None:
-        """The number of a grant, or an empty line for the first; None at the end of input."""
+        """Return the number of a grant, or an empty line for the first; None at the end of input."""
         question = offer_question(offers)
         if not self._lines.takes_keys:
             return await self._lines.ask(question, self._show_page)
@@ -225,7 +226,7 @@ class _Prompt:
         return ApprovalDecision(False, note=_one_note(line))
 
     async def _show(self, shown: RenderableType) -> ApprovalDecision | None:
-        """Show all of it, page by page where it is higher than the terminal; a no counts before its end, too."""
+        """Show everything, page by page if needed; return a no that comes before the last page."""
         at_once = False
         pages = in_pages(shown, self._console)
         for number, page in enumerate(pages, 1):
@@ -245,7 +246,7 @@ class _Prompt:
         return None
 
     async def _turn_page(self, question: str) -> ApprovalDecision | bool:
-        """A no, or whether somebody wants all the other pages at once."""
+        """Return a no, or whether to show all other pages at once."""
         while True:
             line = await self._ask(question, lambda key: key.strip().lower() in ("", "e", "n"))
             match line and line.strip():
@@ -258,10 +259,10 @@ class _Prompt:
                 case answer if refused := _NO.fullmatch(answer):
                     return ApprovalDecision(False, note=_one_note(refused[1]))
                 case _:
-                    self._say("only n counts before all of it was shown")
+                    self._say("only n is possible before everything was shown")
 
     async def _ask(self, question: str, means: Callable[[str], bool] = bool) -> str | None:
-        """One key that means something, or the line that stands for it where no keys can be read."""
+        """Read one valid key, or a line if there are no keys."""
         if self._lines.takes_keys:
             return await self._lines.ask_key(question, self._show_page, means)
         return await self._lines.ask(question, self._show_page)
@@ -277,7 +278,7 @@ class _Prompt:
 
 
 def in_pages(shown: RenderableType, console: Console) -> list[list[Row]]:
-    """The lines of something, as many to a page as fit above two lines of ours; all on one page without a terminal."""
+    """Split lines into pages with room for two more lines; without a terminal, return one page."""
     options = console.options.update(no_wrap=True, overflow="ignore")
     lines = list(Segment.split_lines(console.render(shown, options)))
     return list(_pages(lines, *console.size)) if console.is_terminal else [lines]
@@ -299,7 +300,7 @@ def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]
 
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
-    """Answers that make sense."""
+    """Return the answers that are possible for a request."""
     if request.kept:
         return ["yes", "no", "why"]
     offers = {
@@ -316,7 +317,10 @@ def _folded(request: ApprovalRequest) -> Sequence[FoldedLine]:
 
 
 def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
-    """The meaning of a key or a line: an empty line is no, text after ``n`` is for the model, None has no meaning."""
+    """Return the meaning of a key or a line; None if it is invalid.
+
+    An empty line is a no. Text after ``n`` is for the model.
+    """
     answer = line.strip()
     if not answer:
         return Answer("no")
@@ -324,12 +328,14 @@ def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) ->
         return Answer("no", _one_note(refused[1]))
     if "session" in offered and (numbered := _NUMBERED.fullmatch(answer)):
         return Answer("session", number=numbered[2])
-    meant = [kind for kind in offered if answer.lower() in (kind, _letter(kind))]
-    return Answer(meant[0]) if meant else None
+    for kind in offered:
+        if answer.lower() in (kind, _letter(kind)):
+            return Answer(kind)
+    return None
 
 
 def is_answer(key: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> bool:
-    """Does a single key mean something? Enter and blanks, which are a no as a line, may be slips."""
+    """Return True if a single key is an answer; Enter and blanks, a no as a line, may be slips."""
     return bool(key.strip()) and parse_answer(key, offered) is not None
 
 
@@ -338,20 +344,25 @@ def _letter(kind: AnswerKind) -> str:
 
 
 def _one_note(text: str | None) -> str | None:
-    """Feedback as one line, also where several were pasted."""
+    """Return feedback as one line, also if several lines were pasted."""
     return " ".join(filter(None, map(str.strip, (text or "").splitlines()))) or None
 
 
 def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
     *letters, last = map(_letter, offered)
-    third = "; that was the third time, so it is a no" if times >= TRIES else ""
-    return f"not understood: {', '.join(letters)} or {last}{third}"
+    message = f"invalid answer; type {', '.join(letters)} or {last}"
+    if times >= MAX_MISREAD:
+        message += f" (invalid {MAX_MISREAD} times: taken as no)"
+    return message
 
 
 def describe(
     request: ApprovalRequest, find: FindRenderer, lines: int | None = None
 ) -> RenderableType:
-    """The call, what it would do, and why it asks; ``lines`` bounds the preview, None shows all of it."""
+    """Describe the call, its preview and the reason for asking.
+
+    ``lines`` bounds the preview; None shows all of it.
+    """
     where = f" ({short_place(request.where)})" if request.where else ""
     return Group(
         _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),
@@ -363,7 +374,7 @@ def describe(
 
 
 def describe_in_text(request: ApprovalRequest, find: FindRenderer) -> str:
-    """The same as plain text, for a client that shows it to its user."""
+    """Describe a request as plain text, for clients without a terminal."""
     page = StringIO()
     console = Console(
         file=page, width=WIDTH, color_system=None, force_terminal=False, highlight=False
@@ -373,7 +384,7 @@ def describe_in_text(request: ApprovalRequest, find: FindRenderer) -> str:
 
 
 def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
-    """The args that say something, a command line as it was written."""
+    """Draw the arguments, without defaults and those that the preview shows."""
     command = request.runs.argument if request.runs else None
     if isinstance(line := request.args.get(command or ""), str):
         yield from draw_command(line)
@@ -381,52 +392,56 @@ def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
         command = None
     if request.runs is not None:
         yield draw_place(request.runs)
-    in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
     left_out = {command, *(request.previewed or ()), *(request.defaults or ())}
     for name, value in request.args.items():
-        if name not in left_out and (in_preview is None or value != in_preview):
+        is_shown = isinstance(request.preview, Diff) and value == request.preview.modified
+        if name not in left_out and not is_shown:
             yield from _argument(name, value)
     if request.parts:
         yield from draw_parts(request.parts)
 
 
 def _argument(name: str, value: object) -> Iterator[RenderableType]:
-    """One line of JSON; a text of several lines as it was written, each behind a mark, where all of it can be seen."""
-    if (
-        not isinstance(value, str)
-        or "\n" not in value.rstrip("\n")
-        or visible(value, keep="\n\t") != value
-    ):
+    """Draw an argument as JSON, or as marked lines if it is a readable text of several lines."""
+    is_text = isinstance(value, str) and visible(value, keep="\n\t") == value
+    if not is_text or "\n" not in str(value).rstrip("\n"):
         yield _one_line(f"  {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
         return
     yield _one_line(f"  {name}:")
-    yield from (Indented(row, 2) for row in draw_lines(value, first="|", others="|"))
+    for row in draw_lines(str(value), first="|", others="|"):
+        yield Indented(row, 2)
 
 
 def _preview(
     request: ApprovalRequest, find: FindRenderer, lines: int | None
 ) -> Iterator[RenderableType]:
-    """The effect of the call, and how much that is."""
+    """Draw the effect of the call and its size."""
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)
     yield Indented(render_view(view, lines=lines), 4, bar=True)
-    is_difference = isinstance(request.preview, Diff) and view.form == "diff"
-    if recap := request.recap or (
-        recap_differences([view.text.split("\n")]) if is_difference else None
-    ):
+    if recap := recap_of(request, view):
         yield _one_line(f"  {recap}")
 
 
+def recap_of(request: ApprovalRequest, view: View) -> str | None:
+    """Return the size of the effect in a few words, such as ``1 file, +2 -0``."""
+    if request.recap:
+        return request.recap
+    if isinstance(request.preview, Diff) and view.form == "diff":
+        return recap_differences([view.text.split("\n")])
+    return None
+
+
 def unfolded(request: ApprovalRequest) -> Iterator[RenderableType]:
-    """The parts of the preview that stand behind one line each, under that line."""
+    """Draw the folded parts of the preview, each below its line."""
     for each in _folded(request):
         yield _one_line(f"  {each.line}", "bold")
         yield Indented(render_view(View("diff", each.text, exact=True), lines=None), 4, bar=True)
 
 
 def explain(request: ApprovalRequest, console: Console) -> None:
-    """Everything behind the question, and what each answer does."""
+    """Print all details of a request, and the effect of each answer."""
     _line(console, f"  reason: {request.reason}")
     _line(console, f"  rule:   {request.rule or 'none'}")
     _line(console, f"  where:  {request.where or 'built-in default'}")
@@ -438,26 +453,20 @@ def explain(request: ApprovalRequest, console: Console) -> None:
         for name in request.defaults:
             console.print(Indented(Group(*_argument(name, request.args[name])), 2), end="")
     if request.kept:
-        _line(console, f"  y       yes, from now on: it is written to {request.kept}")
-        _line(
-            console,
-            "  n       no, from now on: that is written there as well, and it is not asked again",
-        )
+        _line(console, f"  y       yes, from now on: written to {request.kept}")
+        _line(console, "  n       no, from now on: also written there, so it is not asked again")
         return
     _line(console, "  y       yes, this once")
     for line in explain_grants(request):
         _line(console, f"  {line}")
     _line(console, "  n       no")
-    _line(console, "  t       no, and a text that is told to the model, as in: use another name")
+    _line(console, "  t       no, with a text for the model, as in: use another name")
     if _folded(request):
-        _line(
-            console,
-            "  u       shows what is in each folder that is one line, then the question again",
-        )
+        _line(console, "  u       shows the content of folders that are one line, then asks again")
 
 
 def _one_line(text: str, style: str = "") -> RenderableType:
-    """One line, whatever is in it: a newline from outside could imitate the prompt, and so could a line that wraps."""
+    """Draw one line: a newline, or a wrapped line, could imitate the prompt."""
     return Indented(plain(visible(text), style=style), 0, hang=4)
 
 

@@ -1,4 +1,4 @@
-"""A terminal in raw mode for a while, and its way back when the process ends at once."""
+"""Terminals in raw mode, which are restored even if the process ends at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _given_back: list[Callable[[], object]] = []
 
 @contextmanager
 def terminal_taken(give_back: Callable[[], object]) -> Iterator[None]:
-    """Keys come one by one for a while; ``give_back`` is called where the process ends at once, in the middle of it."""
+    """Register ``give_back`` to restore the terminal if the process ends at once."""
     _given_back.append(give_back)
     try:
         yield
@@ -19,6 +19,6 @@ def terminal_taken(give_back: Callable[[], object]) -> Iterator[None]:
 
 
 def give_terminal_back() -> None:
-    """Leave the terminal as the shell wants it."""
+    """Restore the modes of all terminals that are in raw mode."""
     for give_back in reversed(_given_back):
         give_back()

@@ -1,4 +1,4 @@
-"""Results on a terminal: each form of a view drawn, whole or within bounds, and never obeyed; diffs with numbers."""
+"""Results on a terminal: views drawn whole or shortened, with escape sequences made visible."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, vie
 from forge_cli.ui.wrap import NARROWEST, row_spans, rows
 
 LINES = 20
+"""Lines of a result to show by default."""
 WIDE = 120
-"""Columns where there is no terminal."""
+"""Columns without a terminal."""
 BAR = "│ "
 _CHECKS = {"[x] ": ("✓ ", "dim"), "[>] ": ("▸ ", "bold"), "[ ] ": ("☐ ", "")}
-"""How a checklist marks what is done, what is being done and what is open, where there is a terminal."""
+"""Symbols of done, current and open items of a checklist on a terminal."""
 
 
 def render(
@@ -37,15 +38,15 @@ def render(
     lines: int | None = LINES,
     exact: bool = False,
 ) -> RenderableType:
-    """A result as something rich can print; ``lines`` bounds what is long, None shows all of it.
+    """Return a result as a renderable; ``lines`` bounds its height, None shows all of it.
 
-    ``distribution`` is that of the tool which gave it; ``exact`` is for what somebody decides upon.
+    ``distribution`` is the one of its tool. Use ``exact`` for a preview that a person decides on.
     """
     return render_view(view_of(value, find, distribution, exact=exact), lines=lines)
 
 
 def render_view(view: View, *, lines: int | None = LINES) -> RenderableType:
-    """A view as something rich can print."""
+    """Return a view as a renderable."""
     if view.form == "hidden":
         return Group()
     above = [plain(visible(view.note), style="dim")] if view.note else []
@@ -57,7 +58,7 @@ def render_view(view: View, *, lines: int | None = LINES) -> RenderableType:
 
 
 def render_text(view: View) -> str:
-    """A view as plain text, whole, where there is no terminal."""
+    """Return a view as plain text, whole."""
     console = Console(
         file=StringIO(),
         width=WIDE,
@@ -72,7 +73,7 @@ def render_text(view: View) -> str:
 
 
 def plain(text: str, lines: int | None = None, style: str = "", *, exact: bool = True) -> Styled:
-    """Untrusted text: hidden characters escaped, no markup read from it, cut after so many lines."""
+    """Return untrusted text without markup, with hidden characters escaped, cut after ``lines``."""
     shown = (visible if exact else readable)(text, keep="\n\t").split("\n")
     if lines is not None and len(shown) > lines:
         shown = [*shown[:lines], f"... {len(shown) - lines} more lines"]
@@ -80,10 +81,10 @@ def plain(text: str, lines: int | None = None, style: str = "", *, exact: bool =
 
 
 class Indented(Struct, frozen=True):
-    """Something further to the right, and whole: rich's own Padding would crop the lines that are too long.
+    """An indented renderable whose long lines wrap; rich's Padding would crop them.
 
-    On a terminal a long line continues under itself, ``hang`` further in, so that no part of it can pass for a line of
-    ours at the left edge. With ``bar`` there is one along its left side: what comes from outside is framed by it.
+    On a terminal a long line continues ``hang`` cells further in, so that no part of it can imitate
+    a line of forge at the left edge. ``bar`` draws a bar along the left side of untrusted content.
     """
 
     inside: RenderableType
@@ -96,7 +97,8 @@ class Indented(Struct, frozen=True):
         is_terminal = console.is_terminal
         margins = [self._margin(size, is_terminal) for size in (self.by, self.by + self.hang)]
         for line in _lines(self.inside, console, options.update(width=width)):
-            for number, row in enumerate(_rows(line, width, self.hang) if is_terminal else [line]):
+            rows = _rows(line, width, self.hang) if is_terminal else [line]
+            for number, row in enumerate(rows):
                 yield from (*margins[number > 0], *row, Segment.line())
 
     def _margin(self, size: int, is_terminal: bool) -> list[Segment]:
@@ -113,13 +115,10 @@ class Indented(Struct, frozen=True):
 def _lines(
     inside: RenderableType, console: Console, options: ConsoleOptions
 ) -> Iterator[list[Segment]]:
-    """The lines of something; rich takes seconds to part a plain text of many."""
-    if (
-        isinstance(inside, Styled)
-        and options.no_wrap
-        and not inside.spans
-        and "\t" not in inside.plain
-    ):
+    """Yield the lines of a renderable."""
+    is_plain = isinstance(inside, Styled) and not inside.spans and "\t" not in inside.plain
+    if isinstance(inside, Styled) and options.no_wrap and is_plain:
+        # rich takes seconds to split a plain text of many lines.
         style = console.get_style(inside.style)
         width = options.max_width
         for line in inside.plain.split("\n"):
@@ -129,7 +128,7 @@ def _lines(
 
 
 def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]:
-    """A line in pieces that fit, each part of it in its own style."""
+    """Yield the rows of a line, with the style of each segment."""
     spans = row_spans("".join(segment.text for segment in line), width, hang)
     for start, end in spans:
         row: list[Segment] = []
@@ -142,7 +141,7 @@ def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]
 
 
 class Folded(Struct, frozen=True):
-    """Something with columns, whose long lines are folded inside them; plain text is left to the terminal to wrap."""
+    """A table or tree whose long lines are folded within their columns."""
 
     inside: RenderableType
     lines: int | None = None
@@ -187,14 +186,16 @@ def _draw_text(view: View, shown: Styled) -> RenderableType:
 
 
 class Checklist(Struct, frozen=True):
-    """Lines that begin with ``[x]``, ``[>]`` or ``[ ]``."""
+    """A text whose lines begin with ``[x]``, ``[>]`` or ``[ ]``."""
 
     shown: Styled
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Styled]:
         for line in self.shown.split("\n"):
             mark, style = _CHECKS.get(line.plain[:4], ("", ""))
-            yield Styled(mark + line.plain[4:], style) if mark and console.is_terminal else line
+            if mark and console.is_terminal:
+                line = Styled(mark + line.plain[4:], style)
+            yield line
 
 
 def _table(grid: Grid, lines: int | None, *, exact: bool) -> Table:
@@ -234,7 +235,7 @@ TAB = 8
 
 
 class DiffLine(Struct, frozen=True):
-    """A line of a file with its numbers, or one about files: a ``file`` begins, or whatever else stands in a patch."""
+    """A line of a patch: a numbered line of a file, a ``file`` title, or other text."""
 
     sign: str
     text: str
@@ -243,7 +244,7 @@ class DiffLine(Struct, frozen=True):
 
 
 def number_lines(lines: Sequence[str]) -> Iterator[DiffLine]:
-    """The lines of a patch; what does not belong to a hunk has no number, and none of them is lost."""
+    """Yield all lines of a patch; lines outside of hunks have no numbers."""
     old = new = old_left = new_left = hunks = place = 0
     while place < len(lines):
         line = lines[place]
@@ -282,7 +283,7 @@ def _file_title(before: str, after: str) -> str:
 
 
 class DrawnDiff(Struct, frozen=True):
-    """A patch as something rich can print; where there is no terminal, it stays the patch that it is."""
+    """A patch as a renderable, with line numbers on a terminal, unchanged elsewhere."""
 
     patch: str
     lines: int | None = None
@@ -290,13 +291,14 @@ class DrawnDiff(Struct, frozen=True):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         lines = self.patch.split("\n")
-        shown = (
-            list(number_lines(lines))
-            if console.is_terminal
-            else [_unnumbered(line) for line in lines]
-        )
-        width = options.max_width if console.is_terminal else None
-        columns = _columns(shown) if console.is_terminal else ()
+        if console.is_terminal:
+            shown = list(number_lines(lines))
+            width: int | None = options.max_width
+            columns = _columns(shown)
+        else:
+            shown = [_unnumbered(line) for line in lines]
+            width = None
+            columns = []
         for line in shown[: self.lines]:
             yield from self._draw(line, columns, width)
         if self.lines is not None and len(shown) > self.lines:
@@ -307,18 +309,18 @@ class DrawnDiff(Struct, frozen=True):
         self, line: DiffLine, columns: Sequence[tuple[str, int]], width: int | None
     ) -> Iterator[Segment]:
         in_file = line.sign in tuple(" +-") and width is not None
-        numbers = (
-            [str(getattr(line, side) or "").rjust(size) + " " for side, size in columns]
-            if in_file
-            else []
-        )
-        gutter = "".join(numbers)
-        # the tab stops by which unified_diff knows that no two lines look the same count the sign
-        text = f"{line.sign} {self._escaped(line)[1:]}" if in_file else self._escaped(line)
-        room = None if width is None else max(width - len(gutter), NARROWEST)
-        hang = 2 if in_file else 0
+        gutter = ""
+        text = self._escaped(line)
+        hang = 0
+        if in_file:
+            for side, size in columns:
+                gutter += str(getattr(line, side) or "").rjust(size) + " "
+            # Tab stops count the sign, as in unified_diff, which escapes lines that look alike.
+            text = f"{line.sign} {text[1:]}"
+            hang = 2
         style = _STYLES.get(line.sign)
-        for number, row in enumerate([text] if room is None else rows(text, room, hang)):
+        drawn = [text] if width is None else rows(text, max(width - len(gutter), NARROWEST), hang)
+        for number, row in enumerate(drawn):
             if gutter:
                 yield Segment(gutter if number == 0 else " " * len(gutter), _NUMBERS)
             yield from (Segment(" " * hang * bool(number) + row, style), Segment.line())
@@ -330,12 +332,13 @@ class DrawnDiff(Struct, frozen=True):
 
 
 def _columns(lines: Sequence[DiffLine]) -> list[tuple[str, int]]:
-    """The columns of numbers, with their widths: a file that is new has no old ones."""
-    highest = {
-        side: max((getattr(line, side) or 0 for line in lines), default=0)
-        for side in ("old", "new")
-    }
-    return [(side, len(str(number))) for side, number in highest.items() if number]
+    """Return the columns of line numbers with their widths; a new file has no old numbers."""
+    columns = []
+    for side in ("old", "new"):
+        highest = max((getattr(line, side) or 0 for line in lines), default=0)
+        if highest:
+            columns.append((side, len(str(highest))))
+    return columns
 
 
 def _unnumbered(line: str) -> DiffLine:

@@ -1,4 +1,4 @@
-"""Commands that people type with a slash, and the arguments of ``forge tools call``, read the same way."""
+"""Parser of slash commands and of the arguments of ``forge tools call``."""
 
 from __future__ import annotations
 
@@ -17,25 +17,13 @@ from forge_cli.schema.json.forms import OptionValue, args_from, boolean_options
 from forge_cli.schema.tool import Tool, is_manual_tool
 
 BUILTINS = (
-    *("help", "model", "clear", "status", "tools", "exit"),
-    *(
-        "add-dir",
-        "approvals",
-        "attach",
-        "compact",
-        "mcp",
-        "mode",
-        "name",
-        "plan",
-        "ps",
-        "reload",
-        "resume",
-    ),
-    *("rewind", "save", "sessions", "show", "trace", "undo"),
+    *("help", "model", "clear", "status", "tools", "exit", "add-dir", "approvals", "attach"),
+    *("compact", "mcp", "mode", "name", "plan", "ps", "reload", "resume", "rewind", "save"),
+    *("sessions", "show", "trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")
 FLAGS = frozenset({"i"})
-"""Options that never take a value after them: ``-i`` asks for the fields of a tool."""
+"""Options without a value; ``-i`` asks for the fields of a tool."""
 
 _PAIR = re.compile(r"([^\W\d][\w.-]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"-\.?\d")
@@ -43,7 +31,7 @@ _TOKEN = re.compile(r"""[ \t\r\n]*((?:[^ \t\r\n\\'"]|\\.|'[^']*'|"(?:\\.|[^"\\])
 
 
 class CommandError(UsageError):
-    """A command that cannot be read; ``column`` counts from 1, and is 0 where there is no line but an argv."""
+    """An invalid command; ``column`` counts from 1, and is 0 for an argv."""
 
     def __init__(self, message: str, column: int, *, hint: str) -> None:
         super().__init__(f"column {column}: {message}" if column else message, hint=hint)
@@ -51,19 +39,19 @@ class CommandError(UsageError):
 
 
 class ParsedCommand(Struct, frozen=True):
-    """``/tool git_push --branch main``: the name after the slash, the plain arguments, the options."""
+    """A parsed command such as ``/tool git_push --branch main``."""
 
     name: str
     args: tuple[str, ...] = ()
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     columns: Mapping[str, int] = field(default_factory=dict)
-    """The position of each option in the line."""
+    """The column of each option."""
     argv: tuple[str, ...] = ()
-    """The tokens behind the name."""
+    """The tokens after the name."""
 
 
 class ClassifiedCommand(Struct, frozen=True):
-    """The meaning of a line that begins with a slash: a command, a tool, or neither."""
+    """A command with its kind: built in, a tool, or unknown."""
 
     type: Literal["builtin", "tool", "unknown"]
     parsed: ParsedCommand
@@ -71,26 +59,24 @@ class ClassifiedCommand(Struct, frozen=True):
 
 
 class Token(Struct, frozen=True):
-    """A part of a line, without its quotes, and the column where it begins."""
+    """A token of a line without its quotes, and the column at which it begins."""
 
     text: str
     column: int
 
 
 def is_command(text: str) -> bool:
-    """Is this line a command, and not something said to the model? A path such as ``/etc/hosts`` is none."""
+    """Return True if the line is a command; a path such as ``/etc/hosts`` is not."""
     return re.match(r"/[A-Za-z][A-Za-z0-9_-]*(\s|$)", text) is not None
 
 
 def parse_command(text: str) -> ParsedCommand:
-    """Read a line that ``is_command``; quotes work as in a shell. A CommandError says at which column it goes wrong."""
+    """Parse a line with the quotes of a shell; raise CommandError with the column of a problem."""
     start = len(text) - len(text.lstrip())
     start += text[start : start + 1] == "/"
     tokens = list(split_tokens(text, start))
     if not tokens or not tokens[0].text:
-        raise CommandError(
-            "a slash alone is not a command", start + 1, hint="/help lists the commands"
-        )
+        raise CommandError("missing command after /", start + 1, hint="/help lists the commands")
     name, *rest = tokens
     args, options, columns = _parse(rest, FLAGS)
     return ParsedCommand(
@@ -99,18 +85,15 @@ def parse_command(text: str) -> ParsedCommand:
 
 
 def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
-    """The tokens of a line from ``start`` on, quoted and escaped as in a POSIX shell; nothing is expanded."""
+    """Yield the tokens of a line, quoted and escaped as in a POSIX shell, without expansions."""
     place = start
     while found := _TOKEN.match(text, place):
         end = found.end()
         if text[end : end + 1] == "\\":
-            raise CommandError(
-                "nothing follows the backslash", end + 1, hint="write \\\\ for a backslash"
-            )
+            hint = "write \\\\ for a backslash"
+            raise CommandError("unexpected backslash at the end", end + 1, hint=hint)
         if text[end : end + 1] in ("'", '"'):
-            raise CommandError(
-                f"the quote {text[end]} is never closed", end + 1, hint="close every quote"
-            )
+            raise CommandError(f"unclosed quote {text[end]}", end + 1, hint="close every quote")
         if not found[1]:
             return
         yield Token(shlex.split(found[1])[0], found.start(1) + 1)
@@ -118,26 +101,25 @@ def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
 
 
 def json_object(text: str | None) -> JsonObject:
-    """The object that ``--json-input`` gives; empty where it is not given."""
+    """Return the object of ``--json-input``; empty if the option is not given."""
     try:
         given = {} if text is None else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"--json-input is not JSON: {error}", hint="quote it as in --json-input '{...}'"
-        ) from None
+        hint = "quote it as in --json-input '{...}'"
+        raise UsageError(f"--json-input is not JSON: {error}", hint=hint) from None
     if not isinstance(given, dict):
-        raise UsageError(
-            "--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'"""
-        )
+        hint = """as in --json-input '{"path": "/a"}'"""
+        raise UsageError("--json-input must be a JSON object", hint=hint)
     return given
 
 
 def parse_arguments(
     argv: Sequence[str], flags: Collection[str] = ()
 ) -> tuple[list[str], dict[str, OptionValue]]:
-    """Plain arguments and options: ``--key value``, ``--key=value``, ``-k value``, ``key=value``, ``--flag``.
+    """Return plain arguments and options.
 
-    Options in ``flags`` are booleans and take no value after them, unless that is true or false.
+    Options are ``--key value``, ``--key=value``, ``-k value``, ``key=value`` and ``--flag``. Those
+    in ``flags`` are booleans, which take no other value than true or false.
     """
     plain, options, _ = _parse([Token(item, 0) for item in argv], flags)
     return plain, options
@@ -165,8 +147,8 @@ def _parse(
             continue
         else:
             if not name or name.startswith(("=", "-")):
-                hint = "write --KEY VALUE, or -- before what only looks like an option"
-                raise CommandError(f"'{item}' is an option without a name", token.column, hint=hint)
+                hint = "write --KEY VALUE, or -- before an argument that begins with a dash"
+                raise CommandError(f"option '{item}' has no name", token.column, hint=hint)
             _add(options, name, _value(rest, is_flag=name in flags))
         columns.setdefault(name, token.column)
     return plain, options, columns
@@ -177,14 +159,14 @@ def _is_option(item: str) -> bool:
 
 
 def _value(rest: list[Token], *, is_flag: bool) -> str | bool:
-    """The value behind an option; without one it is a flag."""
+    """Remove and return the value of an option; True if it is a flag."""
     if not rest or _is_option(rest[0].text) or (is_flag and rest[0].text not in ("true", "false")):
         return True
     return rest.pop(0).text
 
 
 def _add(options: dict[str, OptionValue], name: str, value: str | bool) -> None:
-    """An option given again makes a list."""
+    """Add an option; a repeated option becomes a list."""
     before = options.get(name)
     if before is None or isinstance(value, bool):
         options[name] = value
@@ -195,7 +177,7 @@ def _add(options: dict[str, OptionValue], name: str, value: str | bool) -> None:
 
 
 def classify_command(parsed: ParsedCommand, tools: Iterable[Tool]) -> ClassifiedCommand:
-    """Is it one of forge's own commands, or a tool that a person may call? Built-in commands win."""
+    """Return whether a command is built in, a tool for people, or unknown; built-in ones win."""
     callable_by_hand = {tool.name for tool in tools if is_manual_tool(tool)}
     if parsed.name in BUILTINS:
         return ClassifiedCommand("builtin", parsed)
@@ -207,7 +189,7 @@ def classify_command(parsed: ParsedCommand, tools: Iterable[Tool]) -> Classified
 
 
 def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple[JsonObject, bool]:
-    """The args of a tool that is called by ``/tool`` and these tokens; and whether ``-i`` asks for the others."""
+    """Return the typed arguments of a tool, and whether ``-i`` asks for the others."""
     names = list(schema.get("properties", {}))
     plain, options = parse_arguments(argv, boolean_options(schema) | FLAGS)
     form = "i" in options and "i" not in names and bool(options.pop("i"))
@@ -217,7 +199,7 @@ def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple
     args = args_from(options, schema)
     for given in args:
         if given not in names and schema.get("additionalProperties") is False:
-            hint = did_you_mean(given, names, ", ".join(names) or "it takes none")
+            hint = did_you_mean(given, names, ", ".join(names) or "it has no options")
             raise UsageError(f"/{tool} has no option '{visible(given)}'", hint=hint)
     return args, form
 

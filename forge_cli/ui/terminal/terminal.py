@@ -1,4 +1,4 @@
-"""The terminal: streams the answer to standard output, traces to standard error, and asks when a call needs consent."""
+"""The terminal UI: the answer on standard output, the trace and questions on standard error."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from forge_cli.ui.terminal.markdown import MarkdownStream
 
 STOPPING = "stopping"
-PATIENCE = 5.0
-"""Seconds until a terminal that cannot show a status line says once that the model is waited for."""
-PAUSE = 0.7
+WAIT_NOTICE_AFTER = 5.0
+"""Seconds after which a terminal without a status line reports once that it waits for the model."""
+STATUS_AFTER = 0.7
 """Seconds without new text after which the status line is shown again below it."""
 
 
 class TerminalUI:
-    """Subscribes to a bus for as long as it is entered (``async with``); it only knows events."""
+    """A terminal UI that shows the events of a bus while it is entered (``async with``)."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class TerminalUI:
         find: FindRenderer = no_renderers,
         live: LiveArea | None = None,
     ) -> None:
-        """``output`` gets the answer as it comes, ``trace_output`` trace and prompts; ``input`` is what prompts read.
+        """Write the answer to ``output``, trace and prompts to ``trace_output``; read ``input``.
 
-        They are standard output, standard error and standard input; with an ``output`` of its own, the trace and the
-        prompts go there, too. ``interactive`` promises an answer to every prompt: without it, that holds where there
-        is an ``input``, or a terminal on both ends. Without a ``session`` a yes is for once. ``live`` shows what goes
-        on below the last line of the terminal.
+        The defaults are the standard streams; with an ``output``, trace and prompts go there, too.
+        ``interactive`` promises an answer to every prompt; by default it is True with an ``input``,
+        or with a terminal on both ends. Without a ``session`` a yes counts once. ``live`` draws the
+        status below the last line of the terminal.
         """
         if interactive is None:
             interactive = input is not None or (sys.stdin.isatty() and sys.stderr.isatty())
@@ -82,27 +82,27 @@ class TerminalUI:
             trace, self._console, find, live=live is not None, before_line=self._close_line
         )
         self._status = Status()
-        self._says_that_it_waits = live is None and self._console.is_terminal and trace != "quiet"
-        self._patience: asyncio.TimerHandle | None = None
+        self._prints_wait_notice = live is None and self._console.is_terminal and trace != "quiet"
+        self._wait_timer: asyncio.TimerHandle | None = None
         self._stream_text = stream_text
         self._interactive = interactive
         self._find = find
         self._prompts: dict[CallKey | str, anyio.CancelScope] = {}
-        """The questions that wait for an answer: by the call that needs consent, or by the request for a line."""
+        """Open questions, by the call that needs consent or by the request for a line."""
         self._asked: CallKey | str | None = None
-        """The one that has the terminal."""
+        """The question that is shown."""
         self._one_question = anyio.Lock()
         self._tasks: TaskGroup
         self._stack = AsyncExitStack()
         self._open_line = False
         self._streamed = ""
         self._markdown: MarkdownStream | None = None
-        """The drawer of the answer on a terminal, once there is some of it."""
+        """Draws the answer on a terminal, once there is some."""
         self._last_text = float("-inf")
         self._text_is_done = False
-        """Whether the answer has ended, unless the next turn goes on with one that was cut off at its length limit."""
+        """Whether the answer has ended; after a length limit, the next turn may continue it."""
         self._after_text: list[events.Event] = []
-        """Warnings that came in the middle of the answer."""
+        """Warnings to print after the answer."""
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
@@ -124,14 +124,14 @@ class TerminalUI:
         return await self._stack.__aexit__(kind, error, trace)
 
     def opening(self, model: str | None) -> None:
-        """Say that a worker with this model is being opened, which may take a while."""
+        """Show that a worker with this model is being opened, which may take a while."""
         self._status.model = visible(model or "")
         self._status.activity = "connecting"
         self._wait_for(model or "the model")
 
     @asynccontextmanager
     async def asking(self, question: CallKey | str | None = None) -> AsyncIterator[None]:
-        """One question at a time, which has the terminal for itself until this is left."""
+        """Reserve the terminal for one question."""
         async with self._one_question:
             self._close_line()
             async with self._live.hidden() if self._live else nullcontext():
@@ -152,7 +152,7 @@ class TerminalUI:
             self._prompts.pop(key).cancel()
 
     def _ends(self, event: events.Event, question: CallKey | str) -> bool:
-        """Has a question no answer to wait for any more?"""
+        """Return True if the event settles the question."""
         match event:
             case Interrupt():
                 return True
@@ -181,7 +181,7 @@ class TerminalUI:
             case events.StatusEvent(about="prompt") if self._trace.level != "debug":
                 pass
             case events.StatusEvent(about="void") if event.origin or not self._stream_text:
-                pass  # nothing of that answer was shown
+                pass  # no text of that answer was shown
             case events.StatusEvent(about="void") if self._markdown:
                 self._markdown.drop()
                 if self._markdown.begun or not self._live:
@@ -201,7 +201,7 @@ class TerminalUI:
             case events.ApprovalDecided(via=str() as via) if (
                 call_key(event, event.tool_call_id) in self._prompts
             ):
-                answer = "yes" if event.approved else "no"
+                answer = "yes" if event.approved else "no"  # to the question on the screen
                 self._console.print(plain(visible(f"answered by {via}: {answer}"), style="bold"))
                 self._trace(event)
             case events.InputPrompt() if self._interactive:
@@ -210,7 +210,7 @@ class TerminalUI:
                 self._trace(event)
 
     def _note(self, event: events.Event) -> None:
-        """Keep in mind what the status line says."""
+        """Update the status line from an event."""
         status = self._status
         who = f"{visible(event.origin.worker)}: " if event.origin else ""
         match event:
@@ -245,7 +245,7 @@ class TerminalUI:
                 pass
 
     def _live_lines(self, seconds: float) -> list[str]:
-        """The calls that run, each on a line of its own, and the status line."""
+        """Return the running calls, one line each, and the status line."""
         calls = tuple(self._trace.open_calls.values())
         width = self._console.width - 1
         shown: list[str] = []
@@ -257,13 +257,14 @@ class TerminalUI:
             case []:
                 activity = self._status.doing
             case [call]:
-                said = f": {call.output[-1]}" if call.output and not shown else ""
-                activity = f"running {call.name}{said}"
+                activity = f"running {call.name}"
+                if call.output and not shown:
+                    activity += f": {call.output[-1]}"
             case several:
                 activity = f"running {counted(len(several), 'call')}"
         text = self._open_text()
-        if text and time.monotonic() - self._last_text < PAUSE:
-            return text
+        if text and time.monotonic() - self._last_text < STATUS_AFTER:
+            return text  # a status line below growing text would jump
         return [
             *text,
             *shown,
@@ -272,27 +273,27 @@ class TerminalUI:
         ]
 
     def _open_text(self) -> list[str]:
-        """The last block of the answer, which still grows."""
+        """Return the last block of the answer, which is still incomplete."""
         return self._markdown.open_lines() if self._markdown else []
 
     def _wait_for(self, model: str) -> None:
-        """Say in one plain line what is waited for, where no status line can be drawn."""
+        """Schedule a notice that the model is awaited, if no status line can be drawn."""
         self._stop_waiting()
-        if self._says_that_it_waits:
+        if self._prints_wait_notice:
             loop = asyncio.get_running_loop()
-            self._patience = loop.call_later(PATIENCE, self._say_waiting, model)
+            self._wait_timer = loop.call_later(WAIT_NOTICE_AFTER, self._print_wait_notice, model)
 
-    def _say_waiting(self, model: str) -> None:
+    def _print_wait_notice(self, model: str) -> None:
         self._close_line()
         self._console.print(plain(visible(f"waiting for {model}"), style="dim"))
 
     def _stop_waiting(self) -> None:
-        if self._patience:
-            self._patience.cancel()
-            self._patience = None
+        if self._wait_timer:
+            self._wait_timer.cancel()
+            self._wait_timer = None
 
     def _leaves_a_line_open(self, event: events.Event) -> bool:
-        """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
+        """Return True if the cursor is within a line: after ``^C`` or an abandoned prompt."""
         match event:
             case Interrupt():
                 return True
@@ -305,6 +306,7 @@ class TerminalUI:
 
     def _stream(self, event: events.Streaming) -> None:
         self._text_is_done = event.done
+        # Characters that join across two deltas are judged together.
         text = readable(event.delta, after=self._streamed)
         self._streamed = (self._streamed + event.delta)[-4:]
         if self._output.isatty():
@@ -318,7 +320,7 @@ class TerminalUI:
         return self._open_line or bool(self._markdown and self._markdown.is_open)
 
     def _finish_text(self) -> None:
-        """End the answer and its last line, and print the warnings that waited for that."""
+        """End the answer and its last line, then print the warnings that came meanwhile."""
         if self._text_is_done or self._after_text:
             self._text_is_done = False
             self._end_text()
@@ -336,7 +338,7 @@ class TerminalUI:
         return MarkdownStream(partial(terminal_width, self._output), styled=styled)
 
     def _end_text(self) -> None:
-        """Print the block that still grows: nothing more will be added."""
+        """Print the last block of the answer, which is complete now."""
         self._write(self._markdown.end() if self._markdown else "")
 
     def _write(self, text: str) -> None:
@@ -347,22 +349,19 @@ class TerminalUI:
             self._output.flush()
 
     def _close_line(self) -> None:
-        """End the line that a text has left open, where something else follows on the same terminal."""
+        """End an open line of text before other output on the same terminal."""
         if self._console.is_terminal:
             self._end_text()
             self._write("\n" if self._open_line else "")
 
     async def _ask(self, request: ApprovalRequest, call: CallKey) -> None:
-        """Prompt until there is an answer, or until the call has ended without one."""
-        if isinstance(request.preview, Diff) or (
-            request.preview and view_of(request.preview).form == "diff"
-        ):
+        """Ask until there is an answer, or until the call has ended without one."""
+        preview = request.preview
+        if isinstance(preview, Diff) or (preview and view_of(preview).form == "diff"):
             self._trace.seen_diffs.add(call)
-        asked = (
-            request
-            if self._session
-            else replace(request, once=True, offers=None, policy_files=None)
-        )
+        asked = request
+        if not self._session:
+            asked = replace(request, once=True, offers=None, policy_files=None)
         with self._question(call) as question:
             async with self.asking(call):
                 decision = await ask_on_terminal(asked, self._lines, self._find)
@@ -379,7 +378,7 @@ class TerminalUI:
 
     @contextmanager
     def _question(self, key: CallKey | str) -> Iterator[anyio.CancelScope]:
-        """Around a question to the person; leaving it by Esc or Ctrl+C stops the turn, as a hang-up does."""
+        """Register an open question; leaving it, or a closed terminal, stops the turn."""
         with anyio.CancelScope() as scope:
             self._prompts[key] = scope
             try:
@@ -390,14 +389,14 @@ class TerminalUI:
                 self._prompts.pop(key, None)
 
     def _stop_turn(self, left: QuestionLeft) -> None:
-        if left.ctrl_c:  # a key here, and a signal for the runtime
+        if left.ctrl_c:  # a key at the question, which the runtime expects as a signal
             signal.raise_signal(signal.SIGINT)
         else:
             self._bus.emit(Interrupt(HUNG_UP if left.hung_up else "interrupted"))
 
 
 def _may_go_on(event: events.Event) -> bool:
-    """Return True if the answer before an event may be continued after it, as one that was cut off is."""
+    """Return True if the answer before the event may continue after it."""
     if event.origin is not None:
         return False
     match event:

@@ -1,4 +1,4 @@
-"""The trace: what happens while a worker works, told on standard error, as much of it as one wants to know."""
+"""The trace: progress of a worker on standard error, at four levels of detail."""
 
 from __future__ import annotations
 
@@ -61,23 +61,24 @@ from forge_cli.ui.views import (
 )
 from forge_cli.ui.wrap import cell_width
 
-_NAMED_AT_MOST = 100
-"""Characters of a command that is named where it ends."""
-_LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
+_MAX_COMMAND = 100
+"""Characters of a background command that ends with the session."""
+_DROP_ORDER = ("window", "turns", "calls", "tokens", "time", "cost")
+"""Parts of the summary, in the order in which they are left out if it is too wide."""
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
 
 def trace_formatter(
     level: TraceLevel = "normal", console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[events.Event], None]:
-    """A handler for ``on_event`` that writes the trace to standard error, without secrets."""
+    """Return a handler for ``on_event`` that writes the trace, without secrets."""
     if level not in LEVELS:
         raise ValueError(f"trace must be one of {', '.join(LEVELS)}, not {level!r}")
     return Trace(level, console or new_console(), find)
 
 
 class Trace:
-    """Writes lines that stay. With ``live`` a call has none of them before its result, and they come in its order."""
+    """Writer of the trace; with ``live``, the line of a call is printed with its result."""
 
     def __init__(
         self,
@@ -99,11 +100,11 @@ class Trace:
         self._gap = False
         self._running: tuple[RunningCommand, ...] = ()
         self.open_calls: dict[CallKey, OpenCall] = {}
-        """The calls under way, in order; also read by the display of running calls."""
+        """Running calls, in order; the live lines show them, too."""
         self.results: deque[ShownResult] | None = None
-        """The last ones, where somebody may want to see more of them."""
+        """The last results, for ``/show``; None if the UI has no such command."""
         self.seen_diffs: set[CallKey] = set()
-        """Calls whose changes were shown before they were made."""
+        """Calls whose changes were shown at their approval prompt."""
 
     @property
     def level(self) -> TraceLevel:
@@ -144,9 +145,8 @@ class Trace:
             case events.ToolOutput():
                 if call := self.open_calls.get(call_key(event, event.tool_call_id)):
                     lines = self._redactor.redact_text(event.text).splitlines()
-                    call.output = tuple(
-                        visible(as_printed(line)) for line in lines if line.strip()
-                    )[-OUTPUT_LINES:]
+                    shown = [visible(as_printed(line)) for line in lines if line.strip()]
+                    call.output = tuple(shown[-OUTPUT_LINES:])
             case events.ToolResult():
                 self._end_call(event)
             case events.ManualToolsAvailable():
@@ -162,8 +162,9 @@ class Trace:
                     "model": event.model,
                     "approval mode": event.approval_mode,
                 }
-                if told := ", ".join(f"{name} {value}" for name, value in now.items() if value):
-                    self._line(3, f"from now on: {told}", "dim")
+                changes = [f"{name} {value}" for name, value in now.items() if value]
+                if changes:
+                    self._line(3, f"from now on: {', '.join(changes)}", "dim")
             case events.ModeChanged():
                 self._line(3, f"from now on: mode {MODE_TITLES[event.mode]}", "dim")
             case events.TurnStart():
@@ -177,24 +178,23 @@ class Trace:
                 )
             case events.TurnEndEvent():
                 used = format_tokens(camel_keys(asdict(event.usage)))
-                self._line(
-                    3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim"
-                )
+                tokens = f": {used}" if used else ""
+                self._line(3, f"turn {event.turn} ended ({event.stop}){tokens}", "dim")
             case events.ContextUsage():
                 if event.origin is None:
                     self._used = event.used, event.window
-                share = (
-                    f" of {event.window} ({event.used / event.window:.0%})" if event.window else ""
-                )
-                self._line(3, f"the history holds {event.used} tokens{share}", "dim")
+                share = ""
+                if event.window:
+                    share = f" of {event.window} ({event.used / event.window:.0%})"
+                self._line(3, f"the history has {event.used} tokens{share}", "dim")
             case events.ApprovalDecided():
                 self._decided(event)
-            case CommandTried():  # the prompt shows what a trial changed
+            case CommandTried():
                 call = self.open_calls.get(call_key(event, event.tool_call_id))
-                unasked = event.outcome == "noEffect" or bool(
-                    event.applied and call and call.is_unseen
-                )
-                self._line(2 if unasked else 3, f"  {event.sentence()}", "dim")
+                is_unseen = event.applied and call and call.is_unseen
+                # If it asked, the prompt has shown the changes of the trial.
+                level = 2 if event.outcome == "noEffect" or is_unseen else 3
+                self._line(level, f"  {event.sentence()}", "dim")
             case events.NetworkAccess():
                 if event.tool_call_id:
                     self._announce(call_key(event, event.tool_call_id))
@@ -203,21 +203,20 @@ class Trace:
                 self._announce((event.within, event.tool_call_id))
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
             case events.WorkerUpdate():
-                used = format_tokens(camel_keys(asdict(event.usage or Usage())))
-                facts = [] if event.error else [counted(event.turns or 0, "turn"), used]
-                ended = f"{event.status}: {event.error}" if event.error else event.status
-                self._line(
-                    2,
-                    " · ".join(filter(None, (ended, *facts))),
-                    "green" if event.status == "completed" else "red",
-                )
+                if event.error:
+                    ended = f"{event.status}: {event.error}"
+                else:
+                    used = format_tokens(camel_keys(asdict(event.usage or Usage())))
+                    facts = (event.status, counted(event.turns or 0, "turn"), used)
+                    ended = SEPARATOR.join(filter(None, facts))
+                self._line(2, ended, "green" if event.status == "completed" else "red")
             case events.SessionEnd():
                 self._end(event)
             case _:
                 return
 
     def begin_text(self) -> None:
-        """A text of the model follows; between two turns there is an empty line."""
+        """Print an empty line between two turns, before the text of the model."""
         if self._gap:
             self._gap = False
             if self._console.is_terminal and self._level:
@@ -228,10 +227,10 @@ class Trace:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
             first, *more = (who + self._redactor.redact_text(text)).split("\n")
             margin = len(self._indent) + 2
-            shown = "\n".join(
-                [visible(first), *(" " * margin + visible(line.strip()) for line in more)]
-            )
-            self._print(Indented(plain(shown, style=style), 0, hang=margin), end="")
+            lines = [visible(first)]
+            for line in more:
+                lines.append(" " * margin + visible(line.strip()))
+            self._print(Indented(plain("\n".join(lines), style=style), 0, hang=margin), end="")
 
     def _print(self, shown: Styled | Indented, end: str = "\n") -> None:
         self._before_line()
@@ -240,7 +239,7 @@ class Trace:
 
     @property
     def _indent(self) -> str:
-        """Indent what a child worker does further than what its parent does."""
+        """The indentation of a child worker, deeper than the one of its parent."""
         return "  " * self._from.depth if self._from else ""
 
     def _start_call(self, event: events.ToolStarted) -> None:
@@ -260,20 +259,19 @@ class Trace:
         return f"{self._indent}{visible(self._from.worker)}: {inner}" if self._from else inner
 
     def _announce(self, key: CallKey) -> None:
-        """Say that a call was taken up, before lines that belong to it."""
+        """Print the line of a call before the lines that belong to it."""
         call = self.open_calls.get(key)
         if call and not call.announced:
             if self.shows_calls:
-                self._print(
-                    plain(
-                        f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"
-                    )
-                )
+                title = f"{call.name} {call.args}".rstrip()
+                self._print(plain(f"{call.who}> {title}", style="cyan"))
             call.announced = True
             call.args = ""
 
     def _progress(self, event: events.StatusEvent, key: CallKey) -> None:
-        text = f"{'' if event.progress is None else f'{event.progress:.0%} '}{event.message}"
+        text = event.message
+        if event.progress is not None:
+            text = f"{event.progress:.0%} {text}"
         call = self.open_calls.get(key)
         if call and self._live:
             call.progress = visible(self._redactor.redact_text(text))
@@ -292,19 +290,18 @@ class Trace:
         place = f" ({short_place(event.where)})" if event.where else ""
         answer = "yes" if event.approved else "no"
         via = f" ({event.via})" if event.via else ""
-        self._line(
-            3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim"
-        )
+        decided = f"{event.verdict} -> {answer} by {event.by}{via}"
+        self._line(3, f"  {decided}: {event.reason}{place}", "dim")
 
     def _end_call(self, event: events.ToolResult) -> None:
-        """Show a result below its own call: where calls run side by side, each waits for those before it."""
+        """Show a result; parallel calls are shown in the order in which they started."""
         key = call_key(event, event.tool_call_id)
         call = self.open_calls.setdefault(key, OpenCall(visible(event.tool_name), "", self._who()))
         call.result = event
         self.show_ended()
 
     def show_ended(self) -> None:
-        """Show the calls that have their result, up to the first that has none."""
+        """Show finished calls, up to the first that still runs."""
         for key, call in list(self.open_calls.items()):
             if call.result:
                 del self.open_calls[key]
@@ -358,7 +355,7 @@ class Trace:
             self._show_value(value, view, inline=not error and bool(reason), margin=margin)
 
     def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
-        """Show the result of a call, as far as its line does not say it."""
+        """Show the result of a call below its line, unless the line has it already."""
         is_drawn = isinstance(value, FileList) and view.form != "text"
         folded = not is_drawn and (inline or isinstance(value, FileContent | FileList))
         if is_hidden(value) or (folded and not self._debug and not isinstance(value, Diff)):
@@ -386,16 +383,11 @@ class Trace:
         return value if redacted == told else from_wire(redacted)
 
     def tell_background(self) -> None:
-        """Name the commands in the background that end with the session."""
+        """List the background commands that end with the session."""
         if self._running:
-            commands = "; ".join(
-                cut(visible(each.command), _NAMED_AT_MOST, "end") for each in self._running
-            )
-            self._line(
-                1,
-                f"ended {counted(len(self._running), 'command')} in the background: {commands}",
-                "dim",
-            )
+            names = [cut(visible(each.command), _MAX_COMMAND, "end") for each in self._running]
+            count = counted(len(names), "background command")
+            self._line(1, f"ended {count}: {'; '.join(names)}", "dim")
             self._running = ()
 
     def _end(self, event: events.SessionEnd) -> None:
@@ -413,16 +405,18 @@ class Trace:
 
 
 def _rows(view: View) -> int:
-    """How many lines there are of a result."""
-    return len(view.data.rows) if view.form == "table" else view.text.strip("\n").count("\n") + 1
+    """Return the number of lines of a result."""
+    if view.form == "table":
+        return len(view.data.rows)
+    return view.text.strip("\n").count("\n") + 1
 
 
 def summarize(
     result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None
 ) -> str:
-    """``completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s``.
+    """Return a line such as ``completed · 3 turns · 5 calls · 2.5k in, 112 out · $0.91 · 14 s``.
 
-    Where that is wider than ``width``, parts are left out: first the window, then turns and calls, and the cost last.
+    If it is wider than ``width``, parts are left out in the order of ``_DROP_ORDER``.
     """
     denied = len(result.get("denials", ()))
     cost = result.get("cost")
@@ -432,24 +426,24 @@ def summarize(
         "calls": counted(result["toolCalls"], "call") + (f" ({denied} refused)" if denied else ""),
         "tokens": format_tokens(result.get("usage", {})),
         "cost": "" if cost is None else dollars(cost),
-        "window": f"{used / window:.0%}".replace("%", " %") + " of the window"
-        if window and used
-        else "",
+        "window": f"{used * 100 / window:.0f} % of the window" if window and used else "",
         "time": duration(result["durationMs"] / 1000),
     }
-    for count in range(len(_LEFT_OUT) + 1):
-        line = SEPARATOR.join(
-            text for name, text in parts.items() if text and name not in _LEFT_OUT[:count]
-        )
+    line = SEPARATOR.join(filter(None, parts.values()))
+    for name in _DROP_ORDER:
         if width is None or cell_width(line) <= width:
             break
+        del parts[name]
+        line = SEPARATOR.join(filter(None, parts.values()))
     return line
 
 
 def format_tokens(usage: Mapping[str, int]) -> str:
-    """The tokens sent and received; those of the provider's cache count as sent. Empty where there are none."""
+    """Return the tokens sent, which include cached ones, and received; empty if there are none."""
     cached = usage.get("cacheReadTokens", 0)
     sent = usage.get("inputTokens", 0) + cached + usage.get("cacheWriteTokens", 0)
-    of_it = f" ({compact(cached)} cached)" if cached else ""
     received = usage.get("outputTokens", 0)
-    return f"{compact(sent)} in{of_it}, {compact(received)} out" if sent or received else ""
+    if not sent and not received:
+        return ""
+    of_it = f" ({compact(cached)} cached)" if cached else ""
+    return f"{compact(sent)} in{of_it}, {compact(received)} out"

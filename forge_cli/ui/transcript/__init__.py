@@ -1,1 +1,1 @@
-"""A conversation told from the lines of its log: on a terminal, as Markdown, as a page for a browser."""
+"""Transcripts of a session log: on a terminal, as Markdown and as an HTML page."""

@@ -37,7 +37,7 @@ def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> No
     window.see("> look at @src/shop/cart.py")
     window.type("\t\t and @nope.txt\r")
     window.see(
-        "> look at @src/shop/cart.py and @nope.txt\n@nope.txt is not a file, so it is only text",
+        "> look at @src/shop/cart.py and @nope.txt\n@nope.txt is not a file, so it is sent as text only",
         "Hello",
     )
     [session] = (talker.home / "sessions").glob("*.jsonl")

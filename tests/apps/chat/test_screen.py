@@ -156,7 +156,7 @@ def test_the_end_names_the_commands_that_end_with_it(chat, script, talker) -> No
     window.see("Started.")
     window.ready().type("\x04")
     assert window.end() == 0
-    assert "ended 1 command in the background: sleep 500" in window.text
+    assert "ended 1 background command: sleep 500" in window.text
 
 
 @pytest.mark.long

@@ -184,5 +184,5 @@ def test_a_port_that_cannot_be(cli, words: tuple[str, ...]) -> None:
     done = cli(*words, "65536")
     assert (done.code, done.err) == (
         2,
-        f"forge: {words[-1]} 65536: a port is a number from 0 to 65535\n",
+        f"forge: {words[-1]} 65536: a port must be a number from 0 to 65535\n",
     )

@@ -402,7 +402,7 @@ def test_run(writer: Project) -> None:
 def test_chat_and_batch(writer: Project) -> None:
     talked = writer.forge("chat", "worker.yaml", "-y", "--read-only", stdin="go\n/status\n!ls\n")
     assert BLOCKED in talked.stdout
-    assert "this session is read-only, so no command can be run" in talked.stderr
+    assert "this session is read-only, so it runs no commands" in talked.stderr
     assert "approve_all, 0 grants, read-only" in " ".join(talked.stderr.split())
     writer.write("in.jsonl", '{"task": "go"}\n')
     done = writer.forge("batch", "worker.yaml", "in.jsonl", "-y", "--read-only")

@@ -195,7 +195,7 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
         ("/undo --call 1 --call 2", "usage: /undo"),
         ("/undo --all 3", "usage: /undo"),
         ("/attach", "usage: /attach FILE"),
-        ("/x 'open", "column 4: the quote ' is never closed"),
+        ("/x 'open", "column 4: unclosed quote '"),
         ("/trace loud", "'loud' is not a trace level"),
         ("/approvals drop 1", "usage: /approvals [revoke N|all]"),
         ("/save --last", "there is no answer yet"),

@@ -92,7 +92,7 @@ def test_a_line_that_is_broken_by_the_terminal_is_told_from_one_that_was_written
 def test_what_cannot_be_seen_in_a_command_is_shown(command) -> None:
     keyboard, shown = command("ls \x1b[2J\u202e a\rrm")
     assert r"  $ ls \x1b[2J\u202e a\rrm" in shown
-    assert r"  (what cannot be seen is shown as an escape, such as \x1b)" in shown
+    assert r"  (invisible characters are shown as escapes, such as \x1b)" in shown
     assert "\u202e" not in keyboard.seen
     keyboard.type("n")
     assert keyboard.end() == 0

@@ -130,7 +130,7 @@ def test_whoever_leaves_before_the_recap_calls_nothing(terminal, key: str, term:
 def test_what_does_not_fit_is_asked_for_again_and_the_reason_said(terminal) -> None:
     keyboard = terminal(*CALL, "loud=false", "mood=x")
     answer(keyboard, ("text (What to say.): ", "\n"))
-    assert '  it needs a value, "" is an empty text' in keyboard.expect("text (What to say.): ")
+    assert '  a value is required, "" is an empty text' in keyboard.expect("text (What to say.): ")
     keyboard.type('""\n')
     answer(keyboard, ("times (How often.) [1]: ", "many\n"))
     assert "  must be an integer, got 'many'" in keyboard.expect("times (How often.) [1]: ")
@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_asked_for_again_and_the_reason_said(terminal) -> N
     answer(
         keyboard, (CONFIRM, "text\n"), ("text (What to say.): ", "ha\n"), (CONFIRM, "nonsense\n")
     )
-    assert "there is no such field; there are: text, times, loud, mood" in keyboard.expect(CONFIRM)
+    assert "unknown field; the fields are: text, times, loud, mood" in keyboard.expect(CONFIRM)
     keyboard.type("\n")
     assert keyboard.end() == 0
     assert keyboard.lines[-2] == "hahaha"

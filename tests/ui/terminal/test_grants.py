@@ -142,7 +142,7 @@ def test_always_for_the_user(terminal, script, coder) -> None:
     ]
     assert not config.exists()
     keyboard.type("x\n")
-    keyboard.expect("only Enter writes it")
+    keyboard.expect("press Enter to write it")
     keyboard.expect(WRITES)
     keyboard.type("\n")
     assert keyboard.end() == 0

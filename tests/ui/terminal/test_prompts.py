@@ -229,9 +229,9 @@ def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(termin
         keyboard.asked()
         keyboard.type(keys)
     assert keyboard.end() == 0
-    misread = [line for line in keyboard.lines if line.startswith("not understood")]
-    assert misread == ["not understood: y, s, a, n, t or ?"] * 6 + [
-        "not understood: y, s, a, n, t or ?; that was the third time, so it is a no"
+    misread = [line for line in keyboard.lines if line.startswith("invalid answer")]
+    assert misread == ["invalid answer; type y, s, a, n, t or ?"] * 6 + [
+        "invalid answer; type y, s, a, n, t or ? (invalid 3 times: taken as no)"
     ]
     assert "2 calls (1 refused)" in keyboard.seen
 
@@ -513,7 +513,7 @@ def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, write
     keyboard = terminal("run", "once.yaml", "go")
     keyboard.expect(CHOICES_ONCE)
     keyboard.type("?\r")
-    keyboard.expect("good for once")
+    keyboard.expect("counts once")
     keyboard.expect(CHOICES_ONCE)
     keyboard.type("y\r")
     assert keyboard.end() == 0
@@ -578,7 +578,7 @@ def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_cou
     pages = [f"\n{keyboard.expect('[Enter] next, [e]nd, [n]o > ')}"]
     for keys in ("y\n", "yes\n", "s\n"):
         keyboard.type(keys)
-        assert "only n counts before all of it was shown" in keyboard.expect("[n]o > ")
+        assert "only n is possible before everything was shown" in keyboard.expect("[n]o > ")
     while (
         keyboard.type("\n") is None
         and keyboard.child.expect_exact([" next, [e]nd, [n]o > ", CHOICES_ALWAYS]) == 0
@@ -811,7 +811,7 @@ def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:
     keyboard = terminal("tools", "call", "echo", "--worker", "worker.yaml", "text=hi")
     keyboard.expect(CHOICES_ONCE)
     keyboard.type("s\n")
-    keyboard.expect("not understood: y, n, t or ?")
+    keyboard.expect("invalid answer; type y, n, t or ?")
     keyboard.expect(CHOICES_ONCE)
     keyboard.type("y\n")
     assert keyboard.end() == 0

@@ -331,7 +331,7 @@ def test_a_dumb_terminal_is_told_once_that_the_model_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr(terminal_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(terminal_module, "WAIT_NOTICE_AFTER", 0.01)
     shown = Tty()
 
     async def wait() -> None:

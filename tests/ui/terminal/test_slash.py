@@ -91,12 +91,12 @@ def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object])
 @pytest.mark.parametrize(
     ("text", "column", "says"),
     [
-        ("/x a 'open", 6, "the quote ' is never closed"),
-        ('/x "a"b"', 8, 'the quote " is never closed'),
-        ("/x \\", 4, "nothing follows the backslash"),
-        ("/x a --=5", 6, "'--=5' is an option without a name"),
-        ("  /x ---", 6, "'---' is an option without a name"),
-        ("  /", 4, "a slash alone is not a command"),
+        ("/x a 'open", 6, "unclosed quote '"),
+        ('/x "a"b"', 8, 'unclosed quote "'),
+        ("/x \\", 4, "unexpected backslash at the end"),
+        ("/x a --=5", 6, "option '--=5' has no name"),
+        ("  /x ---", 6, "option '---' has no name"),
+        ("  /", 4, "missing command after /"),
     ],
 )
 def test_an_error_says_where(text: str, column: int, says: str) -> None:

@@ -173,8 +173,8 @@ EVENTS: list[tuple[Event, int, str]] = [
         3,
         "turn 1 ended (end): 59 in (50 cached), 4 out\n",
     ),
-    (ContextUsage(1500, 6000), 3, "the history holds 1500 tokens of 6000 (25%)\n"),
-    (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
+    (ContextUsage(1500, 6000), 3, "the history has 1500 tokens of 6000 (25%)\n"),
+    (ContextUsage(1500, None), 3, "the history has 1500 tokens\n"),
     (
         NetworkAccess("a.example", 443, True, "rule", "c1"),
         2,
@@ -243,7 +243,7 @@ def test_commands_in_the_background_are_named_where_they_end() -> None:
     none = StatusEvent("debug", "commands running: 0", about="commands", running=())
     end = next(event for event, _, _ in EVENTS if isinstance(event, SessionEnd))
     assert traced("normal", told, end, width=200).startswith(
-        "ended 2 commands in the background: python3 -m http.server; a\\x1bb\n"
+        "ended 2 background commands: python3 -m http.server; a\\x1bb\n"
     )
     assert "ended" not in traced("normal", told, none, end)
     assert "ended" not in traced("normal", replace(told, origin=CHILD), end)
