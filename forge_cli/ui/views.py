@@ -1,4 +1,4 @@
-"""How a result is shown, whichever UI draws it: its renderer, its hints and its content type choose the form."""
+"""The views of results for every UI: the renderer, hints or content type choose the form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from forge_cli.files.home import user_home
 from forge_cli.files.lookup import SHIPPED
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
-"""The renderer of a custom result that a tool of this distribution gave, where there is one."""
+"""Returns the renderer of a custom result of a tool of this distribution, if there is one."""
 Form = Literal["text", "markdown", "code", "json", "checklist", "table", "tree", "diff", "hidden"]
 
 MIME_TYPES = {
@@ -46,102 +46,95 @@ FORMS: dict[str, Form] = {
     "diff": "diff",
     "checklist": "checklist",
 }
-"""The form of a language where no view is preferred; every other one is code."""
+"""The forms of languages if no view is preferred; all others are code."""
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NAMES = ("name", "path", "filename", "file")
 _CONTENTS = ("data", "base64", "content")
 
 
 def short_place(where: object) -> str:
-    """The place of a rule for people: a worker that comes with forge without its folder."""
+    """Return the place of a rule for people, without the folder of a shipped worker."""
     return str(where).removeprefix(f"{SHIPPED}{os.sep}")
 
 
 def near_home(folder: str) -> str:
-    """A folder as people write it, with ``~`` for their home."""
+    """Return a folder with ``~`` for the home of the person."""
     home = str(user_home())
-    return (
-        f"~{folder.removeprefix(home)}"
-        if folder == home or folder.startswith(home + os.sep)
-        else folder
-    )
+    if folder == home or folder.startswith(home + os.sep):
+        return f"~{folder.removeprefix(home)}"
+    return folder
 
 
 def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:
-    """Custom kinds as they are."""
+    """Return None: no custom kind has a renderer."""
     return None
 
 
 class Grid(Struct, frozen=True):
-    """A table: every row is as long as the columns are many."""
+    """A table whose rows have one cell for each column."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 class View(Struct, frozen=True):
-    """A result ready to be drawn."""
+    """A result that is ready to draw."""
 
     form: Form
     data: Any
-    """A string or plain JSON data; a Grid for a table."""
+    """A string, plain JSON data, or a Grid for a table."""
     head: str = ""
-    """A line above it, such as the summary of a custom result."""
+    """A line above the content, such as the summary of a custom result."""
     note: str = ""
-    """The problem on the way here."""
+    """A problem, such as a failed renderer."""
     label: str = ""
     """The root of a tree."""
     names_only: bool = False
-    """A tree of names, where nothing is said of those at its ends."""
+    """Whether a tree has names without values."""
     language: str = "text"
     name: str = ""
-    """Of the file that it is, whose end may tell the language."""
+    """The name of the file, whose suffix can give the language."""
     collapsed: bool | None = None
     max_height: int | None = None
     exact: bool = False
-    """Also the invisible parts of emoji and writing systems are shown."""
+    """Whether the invisible parts of emoji and scripts are shown, too."""
 
     @property
     def text(self) -> str:
         """The content as text."""
-        return (
-            self.data
-            if isinstance(self.data, str)
-            else json.dumps(self.data, indent=2, ensure_ascii=False)
-        )
+        if isinstance(self.data, str):
+            return self.data
+        return json.dumps(self.data, indent=2, ensure_ascii=False)
 
     def height(self, lines: int | None) -> int | None:
-        """How many lines to show where ``lines`` is the most; None shows all."""
+        """Return the number of lines to show, at most ``lines``; None shows all."""
         wanted = 1 if self.collapsed else self.max_height
         return lines if lines is None or wanted is None else min(lines, wanted)
 
     def with_hints(self, hints: DisplayHints) -> View:
-        """Bounded as the hints say; they are third-party data, and one that makes no sense is not followed."""
-        height = (
-            hints.max_height if isinstance(hints.max_height, int) and hints.max_height > 0 else None
-        )
-        heights = [each for each in (self.max_height, height) if each is not None]
+        """Return the view with the limits of hints, which are third-party data and may be invalid."""
+        height = self.max_height
+        if isinstance(hints.max_height, int) and hints.max_height > 0:
+            height = hints.max_height if height is None else min(height, hints.max_height)
         collapsed = hints.collapsed if isinstance(hints.collapsed, bool) else self.collapsed
-        return replace(self, max_height=min(heights, default=None), collapsed=collapsed)
+        return replace(self, max_height=height, collapsed=collapsed)
 
 
 def is_command(value: ResultValue) -> bool:
-    """Is it the output of a command, whose last lines matter most?"""
-    return (
-        isinstance(value, Custom)
-        and isinstance(value.data, dict)
-        and bool({"exitCode", "running"} & set(value.data))
-    )
+    """Return True for the output of a command, whose last lines matter most."""
+    if not isinstance(value, Custom) or not isinstance(value.data, dict):
+        return False
+    return "exitCode" in value.data or "running" in value.data
 
 
 def as_printed(text: str) -> str:
-    """The output of a program as a terminal leaves it, without colours: of a line that was written over, the last."""
+    """Return program output as a terminal shows it: without colours and overwritten text."""
     plain = re.sub(r"\x1b\[[\d;]*[mK]", "", text)
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in plain.split("\n"))
 
 
 def is_hidden(value: ResultValue) -> bool:
-    """Is it for the model only?"""
+    """Return True if the result is for the model only."""
     return value.display is not None and value.display.preferred_view == "hidden"
 
 
@@ -152,9 +145,9 @@ def view_of(
     *,
     exact: bool = False,
 ) -> View:
-    """How to show a result that a tool of this distribution gave.
+    """Return the view of a result of a tool of this distribution.
 
-    ``exact`` is for what somebody decides upon: nothing of it is hidden, or drawn so that a part of it could vanish.
+    ``exact`` is for previews that a person decides on: nothing is hidden or could vanish.
     """
     if is_hidden(value) and not exact:
         return View("hidden", "")
@@ -193,7 +186,7 @@ def _view(
 
 
 def _blob(value: Blob, hints: DisplayHints, exact: bool) -> View:
-    """A file by its name and size, and its content where that is text."""
+    """Return the name and size of a file, and its content if it is text."""
     content = decoded_text(value)
     if content is None:
         return View("text", f"[file: {value.about()}]")
@@ -225,7 +218,7 @@ def _custom(
 
 
 def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
-    """In the form that is preferred, or that its language has; where the data is not of that form, as text."""
+    """Return the view in the preferred form, or the form of its language, if the data allows it."""
     data = view.data
     known = hints.language if isinstance(hints.language, str) else None
     language = known or ("text" if isinstance(data, str) else "json")
@@ -237,13 +230,12 @@ def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
         case "code" if language == "diff" and isinstance(data, str):
             return replace(view, form="diff")
         case "code":
-            tidy = (
-                _parsed(data, language) if language == "json" else data
-            )  # also JSON in a string is laid out
-            return replace(view, form="code", data=tidy, language=language)
-        case "markdown" | "diff" | "checklist" as form if isinstance(data, str) and not (
-            exact and form == "markdown"
-        ):
+            if language == "json":
+                data = _parsed(data, language)  # so that JSON in a string is indented, too
+            return replace(view, form="code", data=data, language=language)
+        case "markdown" if exact:
+            return view  # drawn Markdown hides its markup
+        case "markdown" | "diff" | "checklist" as form if isinstance(data, str):
             return replace(view, form=form)
         case "text":
             return replace(view, form="text")
@@ -252,7 +244,7 @@ def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
 
 
 def _parsed(data: Any, language: str) -> Any:
-    """The data in a string, where it holds some; else the same."""
+    """Return the data in a string if it is valid, else the string itself."""
     if not isinstance(data, str):
         return data
     try:
@@ -270,7 +262,7 @@ def _padded(rows: Sequence[Sequence[str]]) -> Grid | None:
 
 
 def _grid(data: Any) -> Grid | None:
-    """A table of the objects in a list, or the one that was read already."""
+    """Return a table of the objects in a list, or the table that was parsed already."""
     if isinstance(data, Grid):
         return data
     if not isinstance(data, list) or not data or not all(isinstance(row, dict) for row in data):
@@ -283,6 +275,7 @@ def _grid(data: Any) -> Grid | None:
 
 
 def cell(item: Any) -> str:
+    """Return a value as the text of a cell."""
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
 
 
@@ -299,7 +292,7 @@ def _files(value: FileList, hints: DisplayHints, exact: bool) -> View:
 
 
 def _nested(names: Iterable[str]) -> dict[str, Any]:
-    """Names as a tree of folders."""
+    """Return names as a tree of folders."""
     tree: dict[str, Any] = {}
     for name in names:
         folders = name.rstrip("/").split("/")
@@ -312,23 +305,19 @@ def _nested(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
-    """The changes, line by line; a new file is all additions.
+    """Return the view of a change, by default its diff.
 
-    A result may prefer to be shown as the new content; what somebody decides upon is always the difference.
+    Hints can ask for the new content instead, but not if a person decides on it.
     """
     content = View("text", diff.modified)
     if diff.original is None and not diff.is_new:
-        return replace(
-            content,
-            head=f"replaces {diff.path}; the old content is too long to compare, or not text:",
-        )
-    lines = unified_diff(
-        diff.original or "", diff.modified, "/dev/null" if diff.is_new else diff.path, diff.path
-    )
+        head = f"replaces {diff.path}; the old content is too long to compare, or not text:"
+        return replace(content, head=head)
+    before = "/dev/null" if diff.is_new else diff.path
+    lines = unified_diff(diff.original or "", diff.modified, before, diff.path)
     if not lines:
-        return View(
-            "text", f"{visible(diff.path)}: {'an empty file' if diff.is_new else 'no change'}"
-        )
+        state = "an empty file" if diff.is_new else "no change"
+        return View("text", f"{visible(diff.path)}: {state}")
     drawn = View("diff", "\n".join(lines))
     match hints.preferred_view:
         case "text":
@@ -340,24 +329,30 @@ def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
 
 
 def describe_image(mime: str, data: Any) -> str:
-    """``image.png, 640x480, 32 KB``, as far as it can be seen without drawing it."""
-    fields = data if isinstance(data, Mapping) else {}
-    content = (
-        data
-        if isinstance(data, str)
-        else next((fields[key] for key in _CONTENTS if _is_text(fields, key)), None)
-    )
-    name = next((fields[key] for key in _NAMES if _is_text(fields, key)), None)
+    """Return a description of image data such as ``image.png, 640x480, 32 KB``."""
     kind = mime.removeprefix("image/").partition("+")[0]
-    size = dimensions(_decoded(content[: HEAD * 4 // 3])) if content else None
-    facts = [name.rpartition("/")[2] if name else f"image.{kind}"]
-    facts += [f"{size[0]}x{size[1]}"] if size else []
-    facts += [file_size(len(content.rstrip("=")) * 3 // 4)] if content else []
+    facts = [_first_text(data, _NAMES).rpartition("/")[2] or f"image.{kind}"]
+    content = image_content(data)
+    if content:
+        # The dimensions are in the head of the file; base64 takes 4 characters for 3 bytes.
+        if size := dimensions(_decoded(content[: HEAD * 4 // 3])):
+            facts.append(f"{size[0]}x{size[1]}")
+        facts.append(file_size(len(content.rstrip("=")) * 3 // 4))
     return ", ".join(facts)
 
 
-def _is_text(fields: Mapping[str, Any], key: str) -> bool:
-    return isinstance(fields.get(key), str) and fields[key] != ""
+def image_content(data: Any) -> str:
+    """Return the base64 text of image data; empty if there is none."""
+    return data if isinstance(data, str) else _first_text(data, _CONTENTS)
+
+
+def _first_text(data: Any, keys: Iterable[str]) -> str:
+    """Return the first nonempty text of an object under these keys."""
+    if isinstance(data, Mapping):
+        for key in keys:
+            if isinstance(data.get(key), str) and data[key]:
+                return str(data[key])
+    return ""
 
 
 def _decoded(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Text in the width of a terminal: measured in cells, broken between words, and cut only where nothing else helps."""
+"""Text in the width of a terminal: measuring, wrapping and cutting in cells."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import IO
 
-SHORTEST_PATH = 24
-"""Cells that the end of a path has before anything behind it."""
+MIN_PATH = 24
+"""Cells that the end of a path keeps before the text behind it is cut."""
 NARROWEST = 10
-"""Cells of a row, however far to the right it stands."""
+"""Minimum cells of a row, whatever its indentation."""
 LATER_WIDE = [
     ("\u2630", "\u2637"),
     ("\u268a", "\u268f"),
     ("\u4dc0", "\u4dff"),
     ("\U0001d300", "\U0001d376"),
 ]
-"""Signs that Unicode 16 made wide, which an older Python does not know."""
+"""Characters that are wide since Unicode 16, which an older Python does not know."""
 JOINER, EMOJI = "\u200d", "\ufe0f"
 RESET = "\x1b[0m"
 _SGR = re.compile(r"(\x1b\[[\d;]*m)")
 
 
 def cell_len(text: str) -> int:
-    """How many cells a line takes; of emoji that are joined each counts, as a terminal may draw them one by one."""
+    """Return the cells of a line; joined emoji count one by one, as some terminals draw them."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def cell_width(text: str) -> int:
-    """The cells of a line with colours; SGR sequences take none."""
+    """Return the cells of a line without its SGR sequences."""
     return cell_len(_SGR.sub("", text))
 
 
 @lru_cache(maxsize=4096)
 def _cells(char: str) -> int:
     category = unicodedata.category(char)
-    if char == EMOJI:  # it may make what stands before it as wide as an emoji
+    if char == EMOJI:  # it can make the character before it one cell wider
         return 1
     if category in ("Mn", "Me", "Cf"):
         return 0
@@ -50,9 +50,9 @@ def _cells(char: str) -> int:
 
 
 def wrap(text: str, width: int, indent: int = 0) -> str:
-    """The lines of a text in rows of at most ``width`` cells; a long line continues ``indent`` further in.
+    """Wrap a text to ``width`` cells; long lines continue ``indent`` cells further in.
 
-    The blank at which a line is broken is left out, and nothing else.
+    Only the blank at which a line is broken is left out.
     """
     wrapped: list[str] = []
     for line in text.split("\n"):
@@ -68,12 +68,12 @@ def _with_margin(line: str, width: int, indent: int) -> Iterator[str]:
 
 
 def rows(line: str, width: int, indent: int = 0) -> list[str]:
-    """One line in pieces; those after the first leave room for a margin of ``indent``."""
+    """Return the rows of a line; those after the first leave room for ``indent``."""
     return [line[start:end] for start, end in row_spans(line, width, indent)]
 
 
 def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
-    """The places where the pieces of a line begin and end."""
+    """Return the start and end of each row of a line."""
     if cell_len(line) <= width:
         return [(0, len(line))]
     found: list[tuple[int, int]] = []
@@ -97,21 +97,22 @@ def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
 
 
 def _units(line: str) -> Iterator[tuple[int, int]]:
-    """The units that must not be cut, each with its place and its cells: a letter with its marks, a joined emoji."""
+    """Yield position and cells of each unit: a letter with its marks, or a joined emoji."""
     if line.isascii():
         yield from ((place, 1) for place in range(len(line)))
         return
     start = 0
     for place in range(1, len(line) + 1):
-        if place == len(line) or (
-            line[place - 1] != JOINER and line[place] != EMOJI and _cells(line[place])
-        ):
-            yield start, cell_len(line[start:place])
-            start = place
+        if place < len(line):
+            is_joined = line[place - 1] == JOINER or line[place] == EMOJI
+            if is_joined or not _cells(line[place]):
+                continue
+        yield start, cell_len(line[start:place])
+        start = place
 
 
 def _break(line: str, units: list[tuple[int, int]], first: int, fit: int) -> int:
-    """The unit before which to break, when those from ``fit`` on have no room: between words where that is possible."""
+    """Return the unit before which to break, at most ``fit``, between words if possible."""
     begun = line[units[first][0] : units[fit][0]]
     leading = len(begun) - len(begun.lstrip(" "))
     for after in range(fit, first, -1):
@@ -124,7 +125,7 @@ def _break(line: str, units: list[tuple[int, int]], first: int, fit: int) -> int
 
 
 def _is_blank(line: str, units: list[tuple[int, int]], at: int) -> bool:
-    """Is a unit nothing but a blank? One with a mark over it is a letter like others."""
+    """Return True for a plain space without combining marks."""
     if at == len(units):
         return False
     end = units[at + 1][0] if at + 1 < len(units) else len(line)
@@ -132,12 +133,12 @@ def _is_blank(line: str, units: list[tuple[int, int]], at: int) -> bool:
 
 
 def is_break(before: str, after: str) -> bool:
-    """Can a line be broken between these two, though there is no blank? Chinese and Japanese can."""
+    """Return True if a line can be broken between two characters, as in Chinese and Japanese."""
     return is_ideograph(after) or (is_ideograph(before) and after.isalnum())
 
 
 def is_ideograph(char: str) -> bool:
-    """Is it a word by itself?"""
+    """Return True if the character is a word by itself."""
     return (
         not char.isascii()
         and unicodedata.category(char) == "Lo"
@@ -146,13 +147,13 @@ def is_ideograph(char: str) -> bool:
 
 
 def fit(text: str, width: int) -> str:
-    """One line in so many cells, its end replaced by an ellipsis where it is longer; SGR sequences take none."""
+    """Cut the end of a line to ``width`` cells, with an ellipsis; keep SGR sequences."""
     if cell_width(text) <= width:
         return text
     kept = ""
     room = width - 1
     for number, piece in enumerate(_SGR.split(text)):
-        if number % 2:
+        if number % 2:  # an SGR sequence
             kept += piece
             continue
         for (start, size), (end, _) in pairwise([*_units(piece), (len(piece), 0)]):
@@ -164,7 +165,7 @@ def fit(text: str, width: int) -> str:
 
 
 def fit_end(text: str, width: int) -> str:
-    """The end of a line in so many cells, an ellipsis before it: of a path it says more than its beginning."""
+    """Cut the beginning of a line to ``width`` cells; the end of a path says more."""
     if cell_len(text) <= width:
         return text
     start = len(text)
@@ -178,22 +179,22 @@ def fit_end(text: str, width: int) -> str:
 
 
 def fit_path(text: str, path: str, width: int) -> str:
-    """A line that names a path, in so many cells: the path loses its beginning before the rest loses its end."""
+    """Cut a line that names a path: first the beginning of the path, then the end of the line."""
     if not path or path not in text or cell_len(text) <= width:
         return fit(text, width)
     before, _, behind = text.partition(path)
     room = width - cell_len(before) - cell_len(behind)
-    short = fit_end(path, max(room, min(width - cell_len(before), SHORTEST_PATH)))
+    short = fit_end(path, max(room, min(width - cell_len(before), MIN_PATH)))
     return fit(f"{before}{short}{behind}", width)
 
 
 def pad(text: str, width: int) -> str:
-    """Blanks behind a text, so that it takes so many cells."""
+    """Pad a text with blanks to ``width`` cells."""
     return text + " " * (width - cell_len(text))
 
 
 def terminal_width(stream: IO[str]) -> int | None:
-    """The columns of the terminal behind a stream; None where there is none, and lines stay whole."""
+    """Return the columns of the terminal of a stream; None if it is no terminal."""
     try:
         if not stream.isatty():
             return None
@@ -203,6 +204,6 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 
 def wrap_for(stream: IO[str], text: str, indent: int = 2) -> str:
-    """A text as it looks best on a stream; what goes into a pipe or a file is not broken."""
+    """Wrap a text for a stream; text for a pipe or a file is not wrapped."""
     width = terminal_width(stream)
     return text if width is None else wrap(text, width, indent)

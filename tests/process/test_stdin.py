@@ -65,15 +65,15 @@ def test_nothing_is_read_from_dev_null(given) -> None:
 
 
 def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(stdin, "PATIENCE", 0.01)
+    monkeypatch.setattr(stdin, "FIRST_BYTE_TIMEOUT", 0.01)
     write = pipe(b"")
     assert task_from("go on") == "go on"
-    assert "nothing came from standard input, continuing without it" in capsys.readouterr().err
+    assert "no data on standard input; continuing without it" in capsys.readouterr().err
     os.close(write)
 
 
 def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> None:
-    monkeypatch.setattr(stdin, "PATIENCE", 0.01)
+    monkeypatch.setattr(stdin, "FIRST_BYTE_TIMEOUT", 0.01)
     write = pipe(b"")
     with deadline(), pytest.raises(UsageError, match="no task was given"):
         task_from(None)
@@ -82,11 +82,11 @@ def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> Non
 
 @pytest.mark.parametrize("argument", [None, "go"])
 def test_a_pipe_that_falls_silent_is_a_usage_error(pipe, monkeypatch, argument: str | None) -> None:
-    monkeypatch.setattr(stdin, "STALL", 0.01)
+    monkeypatch.setattr(stdin, "STALL_TIMEOUT", 0.01)
     write = pipe(b"x")
     with (
         deadline(),
-        pytest.raises(UsageError, match="standard input did not end: nothing more came for 0.01 s"),
+        pytest.raises(UsageError, match="standard input did not end: no data for 0.01 s"),
     ):
         task_from(argument)
     os.close(write)
@@ -97,7 +97,7 @@ def test_an_endless_input_is_given_up(given, argument: str | None) -> None:
     given(os.open("/dev/zero", os.O_RDONLY))
     with (
         deadline(),
-        pytest.raises(UsageError, match="standard input brings more than 16777216 bytes"),
+        pytest.raises(UsageError, match="standard input has more than 16777216 bytes"),
     ):
         task_from(argument)
 

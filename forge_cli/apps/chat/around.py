@@ -1,4 +1,4 @@
-"""The surroundings of the line that is typed: text above it, a status line, earlier lines, and notices."""
+"""The parts around the input line: text above it, the status line, history and notices."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from forge_cli.ui.wrap import cell_width, fit
 
 
 class TextAbove(io.TextIOBase):
-    """A stream that stands for the terminal: while ``held``, text waits for ``take``; otherwise it is written at once.
+    """A stream for text above the input line, which waits for ``take`` while it is held.
 
-    The last line is kept back until it has its end: ``partial`` is what there is of it.
+    An incomplete last line is kept back in ``partial``.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self.on_text: Callable[[], object] = lambda: None
-        """Called when there is something to take, perhaps by another thread."""
+        """Called when text waits, possibly from another thread."""
         self._held = False
         self._pieces: list[str] = []
         self.partial = ""
@@ -61,11 +61,11 @@ class TextAbove(io.TextIOBase):
             self.stream.flush()
 
     def hold(self) -> None:
-        """From now on there is a line being typed."""
+        """Hold text back from now on, because the input line is shown."""
         self._held = True
 
     def release(self) -> None:
-        """Write what waits, and everything after it at once."""
+        """Write the held text, and later text at once."""
         self._held = False
         text = self.take() + self.partial
         self.partial = ""
@@ -74,8 +74,8 @@ class TextAbove(io.TextIOBase):
             self.stream.flush()
 
     def take(self) -> str:
-        """The lines that are complete; they are the caller's to write now."""
-        count = len(self._pieces)
+        """Remove and return the complete lines."""
+        count = len(self._pieces)  # another thread may add more meanwhile
         text = self.partial + "".join(self._pieces[:count])
         del self._pieces[:count]
         lines, newline, self.partial = text.rpartition("\n")
@@ -83,113 +83,115 @@ class TextAbove(io.TextIOBase):
 
 
 class TypedLine:
-    """The line that the person types, which may be edited and drawn again; one that is read whole is neither."""
+    """The input line of a conversation; subclasses that can edit it override all methods."""
 
     async def run(self) -> None:
-        """Read until ``end`` is called, or nothing more can come."""
+        """Read lines until ``end`` is called or the input ends."""
 
-    def end(self) -> None: ...
+    def end(self) -> None:
+        """Stop reading."""
 
     def hint(self, text: str) -> None:
-        """Show a word for a moment."""
+        """Show a short text for a moment."""
 
     def clear_input(self) -> bool:
-        """Drop what is typed so far; was there something?"""
+        """Drop the typed text; return True if there was any."""
         return False
 
     def edit(self, text: str) -> None:
-        """Put a text before what is being typed."""
+        """Insert a text before the typed text."""
 
-    def redraw(self) -> None: ...
+    def redraw(self) -> None:
+        """Draw the line again."""
 
 
-FOCUS_ON, FOCUS_OFF = "\x1b[?1004h", "\x1b[?1004l"
-"""Have the terminal tell when it comes to the front, and when it leaves it."""
-LONG = 10.0
-"""Seconds of work after which somebody may look elsewhere; only asked where the terminal does not tell."""
+FOCUS_ON = "\x1b[?1004h"
+FOCUS_OFF = "\x1b[?1004l"
+"""Turn focus reports of the terminal on and off."""
+NOTICE_AFTER = 10.0
+"""Seconds of work after which a notice is given if the terminal reports no focus."""
 _PROGRAMS = frozenset({"iTerm.app", "WezTerm", "ghostty"})
 _TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "foot", "foot-extra"})
 
 
 def has_messages(env: Mapping[str, str]) -> bool:
-    """Is the terminal known to show OSC 9? Inside of tmux and screen it does not arrive."""
+    """Return True if the terminal shows OSC 9 notices, which tmux and screen do not pass on."""
     if env.get("TMUX") or env.get("STY"):
         return False
     return env.get("TERM_PROGRAM") in _PROGRAMS or env.get("TERM") in _TERMS
 
 
 class Notice:
-    """Rings where the terminal is known to be behind others, or where nothing is known and it took long."""
+    """A notice for a person who looks elsewhere: a bell or a desktop message."""
 
     def __init__(self, write: Callable[[str], object], env: Mapping[str, str] = os.environ) -> None:
         self._write = write
         self._messages = has_messages(env)
         self.in_front: bool | None = None
-        """None until the terminal has told."""
+        """Whether the terminal has the focus; None until it reports that."""
 
     def give(self, text: str, since: float) -> None:
-        """Tell that something waits for the person, who has waited since then, a time of the monotonic clock."""
-        if self.in_front or (self.in_front is None and time.monotonic() - since < LONG):
+        """Give a notice unless the terminal has the focus; ``since`` is when the wait began."""
+        if self.in_front or (self.in_front is None and time.monotonic() - since < NOTICE_AFTER):
             return
-        self._write(f"\x1b]9;{cut(visible(text), 100, 'end')}\a" if self._messages else "\a")
+        if self._messages:
+            self._write(f"\x1b]9;{cut(visible(text), 100, 'end')}\a")
+        else:
+            self._write("\a")
 
 
-_DROPPED = ("tokens", "folder", "cost", "window")
-"""Parts that are left out where there is no room, in this order; the mode says what happens unasked, and stays."""
+_DROP_ORDER = ("tokens", "folder", "cost", "window")
+"""Parts in the order in which they are left out; the mode says what happens unasked and stays."""
 
 
 def status_line(facts: Facts, columns: int) -> str:
-    """The facts on one line, as many of them as have room."""
+    """Return the state of the conversation on one line, as much as fits."""
     used = facts.usage
     read = used.sent_tokens
     parts = {
         "model": visible(facts.model),
         "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
         "cost": dollars(facts.cost) if facts.cost else "",
-        "window": f"{facts.used / facts.window:.0%} of the window"
-        if facts.window and facts.used
-        else "",
+        "window": "",
         "folder": visible(near_home(facts.workspace)),
         "mode": facts.mode_title,
     }
-    for count in range(len(_DROPPED) + 1):
-        line = " · ".join(
-            text for name, text in parts.items() if text and name not in _DROPPED[:count]
-        )
+    if facts.window and facts.used:
+        parts["window"] = f"{facts.used / facts.window:.0%} of the window"
+    for dropped in ("", *_DROP_ORDER):
+        parts.pop(dropped, None)
+        line = " · ".join(filter(None, parts.values()))
         if cell_width(line) < columns:
             return line
     mode = f" · {parts['mode']}"
     return fit(parts["model"], max(columns - 1 - cell_width(mode), 1)) + mode
 
 
-KEPT = 1000
-"""Entries of a history; the older ones are forgotten."""
-LONGEST = 20_000
-"""Characters of an entry; what is longer was pasted, and stays in its session only."""
+MAX_ENTRIES = 1000
+"""Entries of a history; older ones are dropped."""
+MAX_ENTRY = 20_000
+"""Characters of an entry; longer text was pasted and is only kept in its session."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class InputHistory:
-    """A file with one JSON string a line, appended to by every conversation with the worker; without a file, a list."""
+    """Earlier input lines: a file with a JSON string per line, or only a list."""
 
     def __init__(self, file: Path | None, redact: Callable[[str], str] = str) -> None:
         self._file = file
         self._redact = redact
         self.entries = self._read()
-        """The oldest first."""
+        """The entries, the oldest first."""
 
     def add(self, text: str) -> None:
-        """Remember a line, unless it is the last one again, is too long, or holds a secret."""
-        if (
-            not text.strip()
-            or text in self.entries[-1:]
-            or len(text) > LONGEST
-            or self._redact(text) != text
-        ):
+        """Add a line, unless it repeats the last one, is too long, or contains a secret."""
+        if not text.strip() or text in self.entries[-1:] or len(text) > MAX_ENTRY:
+            return
+        if self._redact(text) != text:
             return
         self.entries.append(text)
         if self._file is not None:
-            with suppress(OSError):  # a history is worth no error
+            with suppress(OSError):  # a history that cannot be written is no reason to fail
                 make_private(self._file.parent)
                 with open(os.open(self._file, _FLAGS, 0o600), "a", encoding="utf-8") as stream:
                     stream.write(json.dumps(text) + "\n")
@@ -201,16 +203,14 @@ class InputHistory:
             lines = self._file.read_text("utf-8", "replace").splitlines() if self._file else []
         except OSError:
             return []
-        entries = [text for line in lines if isinstance(text := _parse(line), str)]
-        if self._file is not None and len(lines) > 2 * KEPT:
+        entries = []
+        for line in lines:
+            with suppress(ValueError):
+                if isinstance(text := json.loads(line), str):
+                    entries.append(text)
+        # Rewrite the file only now and then, as other conversations may append to it meanwhile.
+        if self._file is not None and len(lines) > 2 * MAX_ENTRIES:
             with suppress(OSError):
-                kept = "".join(json.dumps(text) + "\n" for text in entries[-KEPT:])
+                kept = "".join(json.dumps(text) + "\n" for text in entries[-MAX_ENTRIES:])
                 replace_file(self._file, kept, mode=0o600)
-        return entries[-KEPT:]
-
-
-def _parse(line: str) -> object:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+        return entries[-MAX_ENTRIES:]

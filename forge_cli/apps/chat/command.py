@@ -1,4 +1,4 @@
-"""``forge chat``: a conversation with a worker, from its first line to its last."""
+"""The command ``forge chat``: a conversation with a worker."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.runtime import WorkerRuntime
     from forge_cli.record.open import OpenSession
+    from forge_cli.record.resume import Past
 
 app = new_app()
 
@@ -64,14 +65,15 @@ def chat(
         str | None,
         typer.Argument(
             metavar="WORKER",
-            help="As for run; else worker.yaml, one of the folder that you trust, or coder.",
+            help="Worker, as for run. Default: worker.yaml, a trusted worker of the folder, or coder.",
         ),
     ] = None,
     *,
     options: SessionOptions,
 ) -> None:
     """Talk with a worker."""
-    chosen, worker = worker is not None, default_worker() if worker is None else worker
+    chosen = worker is not None
+    worker = default_worker() if worker is None else worker
     options.require_consistent()
     interactive = is_interactive()
     if interactive and not options.model and not options.resumes and model_of(worker) is None:
@@ -85,7 +87,7 @@ def chat(
 
 
 async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
-    """Converse until the person leaves; ``first`` is said at once."""
+    """Run conversations until the person leaves; send ``first`` as the first message."""
     while True:
         code, another = await _talk(asked, out, first)
         if another is None:
@@ -95,7 +97,7 @@ async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
 
 
 async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
-    """One session; returns the one that is to be resumed in its place, too."""
+    """Run one session; return the exit code and the session to resume next, if any."""
     from forge_cli.engine.runtime.wiring import Wiring
 
     worker = load_worker(asked.worker)
@@ -106,7 +108,7 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
         stop_on_loss(out, room.talk.stop)
 
         def leave(end: ForcedEnd) -> int:
-            """Third-party code holds the process: put everything in order without it."""
+            """Record the end without the event loop, which third-party code holds."""
             result = runtime.ending.force(end)
             if end.fault:
                 room.terminal.write(f"forge: {visible(end.fault)}\n")
@@ -123,22 +125,18 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
         if loss := loss_of(out):
             room.terminal.write(f"forge: {loss}\n")
             return code_of(loss), None
-    reason, another = room.talk.exit_reason, runtime.next_session
+    reason = room.talk.exit_reason
+    another = runtime.next_session
     if session.log and asked.interactive and not session.resumed:
         remove_unused(session.log.path)
-    if (
-        session.log
-        and asked.trace != "quiet"
-        and runtime.result
-        and asked.interactive
-        and not another
-    ):
+    hints = asked.interactive and asked.trace != "quiet" and not another
+    if session.log and runtime.result and hints:
         room.terminal.write(f"resume with: {resume_command('chat', asked, session.id)}\n")
     return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
 
 
 class Room:
-    """The parts of a conversation, and how they hear of each other."""
+    """The parts of a conversation and their connections."""
 
     def __init__(
         self,
@@ -227,7 +225,7 @@ class Room:
 
     @contextmanager
     def _own_streams(self) -> Iterator[None]:
-        """Put everything that is printed above the line that is typed."""
+        """Write everything that is printed above the input line."""
         if self.screen is None:
             yield
             return
@@ -243,30 +241,27 @@ class Room:
         if not self._asked.interactive or self._asked.trace == "quiet":
             return
         if self.screen:
-            self._write_raw("\r\x1b[K")  # keys that were pressed before there was a line to type in
-        about = f": {self._worker.config.description}" if self._worker.config.description else ""
-        self._ui.show(
-            f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves."
-        )
-        said = (
-            [message for message in past.messages if message.text and not is_own(message.text)]
-            if past
-            else []
-        )
-        asked = max(
-            (place for place, message in enumerate(said) if message.role == "user"),
-            default=len(said),
-        )
-        for message in [*said[asked : asked + 1], *said[max(asked + 1, len(said) - 1) :]]:
-            if message.role == "user":
-                self._ui.show_message(words_and_commands(message.text)[0])
-            else:
-                self._ui.show_answer(message.text)
-        for line in lines_of_lost(past) if past else ():
+            self._write_raw("\r\x1b[K")  # the echo of keys pressed before there was an input line
+        title = self._worker.name
+        if self._worker.config.description:
+            title += visible(f": {self._worker.config.description}")
+        self._ui.show(f"{title}\n/help lists the commands, Ctrl+D leaves.")
+        if past:
+            self._show_past(past)
+
+    def _show_past(self, past: Past) -> None:
+        """Show the last message with its answer, and interrupted calls."""
+        said = [message for message in past.messages if message.text and not is_own(message.text)]
+        asked = [place for place, message in enumerate(said) if message.role == "user"]
+        if asked:
+            self._ui.show_message(words_and_commands(said[asked[-1]].text)[0])
+            if said[-1].role != "user":
+                self._ui.show_answer(said[-1].text)
+        for line in lines_of_lost(past):
             self._ui.show(line)
 
     def _leave_question(self, left: QuestionLeft) -> None:
-        """A key ends the turn at most; a conversation whose terminal was closed ends."""
+        """End the turn after Esc or Ctrl+C, and the conversation if the terminal was closed."""
         if left.hung_up:
             self.talk.stop(HUNG_UP)
             return
@@ -283,7 +278,7 @@ class Room:
         self._notice.give(f"{self._worker.name} has answered", since)
 
     def _write_answer(self, result: WorkerResult) -> None:
-        """Print the answer once where nothing was streamed."""
+        """Print the answer if it was not streamed."""
         answer = result.text.removesuffix("\n")
         if answer and not self._streams:
             shown = self._redactor.redact_text(answer)
@@ -301,9 +296,9 @@ class Room:
 
 
 def _zones(worker: Worker, asked: RunOptions) -> dict[str, Path]:
-    """The folders of names such as ``/output/...``; mistakes in them are told when the worker is opened."""
+    """Return the folders of names such as ``/output/...``."""
     try:
         zones = (*declared_zones(worker, asked.workspace), *asked.zones)
-    except ForgeError:
+    except ForgeError:  # reported when the worker is opened
         zones = asked.zones
     return {zone.name: zone.path for zone in zones}

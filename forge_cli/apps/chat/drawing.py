@@ -1,4 +1,4 @@
-"""Draws a conversation: as a task is, but in batches, and with what a person did in it."""
+"""The terminal UI of a conversation, which also shows messages and calls of the person."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from forge_cli.files.settings import TraceLevel
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import (
-    LEAST,
+    MIN_ARGS,
+    SLOW,
     ShownResult,
     call_duration,
     call_key,
@@ -39,15 +40,16 @@ from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 from forge_cli.ui.wrap import cell_width, fit, fit_path
 
-KEPT = 100
+MAX_RESULTS = 100
 """Results that can be shown whole afterwards."""
-LISTED = 20
-BATCH = 0.07
-"""Seconds between two drawings of what streams in."""
+MAX_LISTED = 20
+"""Results to list."""
+BATCH_INTERVAL = 0.07
+"""Seconds between two drawings of streamed text."""
 
 
 class ChatUI(TerminalUI):
-    """A terminal that several messages are worked on at; ``output`` is where answers go."""
+    """A terminal UI for several messages, with batched drawing."""
 
     def __init__(
         self,
@@ -65,10 +67,11 @@ class ChatUI(TerminalUI):
         on_question: Callable[[], object] = lambda: None,
         on_stop: Callable[[QuestionLeft], object] = lambda left: None,
     ) -> None:
-        """``echo`` shows what was said, where it is not on the terminal yet.
+        """Write answers to ``output`` and everything else to ``terminal``.
 
-        ``since`` tells when the message at hand was sent; ``on_question`` is called when somebody is asked, ``on_stop``
-        when they leave the question by Esc or Ctrl+C.
+        ``echo`` shows messages that are not on the terminal yet. ``since`` returns when the current
+        message was sent. ``on_question`` is called for each question, ``on_stop`` if one is left by
+        Esc or Ctrl+C.
         """
         super().__init__(
             bus,
@@ -80,7 +83,7 @@ class ChatUI(TerminalUI):
             find=find,
             live=live,
         )
-        self._trace.results = deque(maxlen=KEPT)
+        self._trace.results = deque(maxlen=MAX_RESULTS)
         self._echo = echo
         self._since = since
         self._on_question = on_question
@@ -99,7 +102,7 @@ class ChatUI(TerminalUI):
         self._trace.level = level
 
     def show(self, shown: RenderableType) -> None:
-        """Show something of ours; a string as it is."""
+        """Show output of forge; strings are shown without markup."""
         self._show_deltas()
         self._close_line()
         with self._lines.aside():
@@ -109,18 +112,19 @@ class ChatUI(TerminalUI):
             self._console.print(shown, end="" if ended else "\n")
 
     def unfold(self, number: int | None) -> None:
-        """Show the result of that number whole; without one, list those that can be."""
+        """Show a result whole; without a number, list the results."""
         kept = self._trace.results or ()
         if number is None:
             titles = [fit(f"{each.number}. {each.title}", self._console.width - 1) for each in kept]
-            self.show("\n".join(titles[-LISTED:]) or "there is no result yet")
+            self.show("\n".join(titles[-MAX_LISTED:]) or "there is no result yet")
         elif found := [each for each in kept if each.number == number]:
             self._show_whole(found[0])
         else:
             known = f"from {kept[0].number} to {kept[-1].number}" if kept else "none yet"
-            raise UsageError("there is no such result", hint=f"the numbers of results: {known}")
+            raise UsageError(f"no result has the number {number}", hint=f"results: {known}")
 
     def unfold_last(self) -> bool:
+        """Show the last result whole; return False if there is none."""
         if self._trace.results:
             self._show_whole(self._trace.results[-1])
         return bool(self._trace.results)
@@ -130,27 +134,29 @@ class ChatUI(TerminalUI):
         self.show(Indented(render(result.value, self._find, result.distribution, lines=None), 2))
 
     def show_message(self, text: str) -> None:
+        """Show a message of the person, unless the terminal has it already."""
         if self._echo:
             head, *more = readable(text).split("\n")
-            said = Styled.assemble(
-                ("\n> ", "bold cyan"), (head, "bold"), *(f"\n  {line}" for line in more)
-            )
+            said = Styled.assemble(("\n> ", "bold cyan"), (head, "bold"))
+            for line in more:
+                said.append(f"\n  {line}")
             self.show(Indented(said, 0, hang=2))
 
     def show_answer(self, text: str) -> None:
-        """Show what the worker said in an earlier conversation."""
+        """Show an answer of the resumed session."""
         from forge_cli.ui.terminal.markdown import DrawnMarkdown
 
         drawn = DrawnMarkdown(readable(text))
         self._console.print(drawn if self._console.is_terminal else plain(text), end="")
 
     async def ask(self, prompt: str) -> str | None:
-        """A line that the person types; None where there is none, or they leave the question."""
+        """Return a typed line; None at the end of input, or if the person leaves the question."""
         with self._own_question():
             return await self.read_line(prompt)
         return None
 
     async def read_line(self, prompt: str) -> str | None:
+        """Return a typed line; None at the end of input."""
         if not self._interactive:
             return None
         async with self.asking():
@@ -158,8 +164,9 @@ class ChatUI(TerminalUI):
         return None if line is None else line.rstrip("\n")
 
     async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Ask for the missing arguments of a tool; None if the person leaves the form."""
         if not self._interactive:
-            raise UsageError("-i asks questions, and there is no terminal to ask them on")
+            raise UsageError("-i asks questions, but there is no terminal for them")
         with self._own_question():
             async with self.asking():
                 return await fill_form(tool, given, self._lines)
@@ -167,7 +174,7 @@ class ChatUI(TerminalUI):
 
     @contextmanager
     def _own_question(self) -> Iterator[None]:
-        """A command of the person asks them something, until this is left."""
+        """Register a question that a command of the person asks."""
         try:
             with anyio.CancelScope() as self._own, suppress(QuestionLeft):
                 yield
@@ -175,16 +182,16 @@ class ChatUI(TerminalUI):
             self._own = None
 
     def leave_own_question(self) -> bool:
-        """Leave what a command of the person asks them; False where nothing is asked."""
+        """Cancel the question of a command; return False if there is none."""
         if self._own is None:
             return False
         if not self._lines.take_away():
-            self._console.print()  # the cursor stands in the line
+            self._console.print()  # the cursor is within the line
         self._own.cancel()
         return True
 
     def leave_questions(self) -> None:
-        """Nothing is answered any more."""
+        """Cancel all open questions."""
         self.leave_own_question()
         for question in self._prompts.values():
             question.cancel()
@@ -193,14 +200,15 @@ class ChatUI(TerminalUI):
         self._on_stop(left)
 
     def _live_lines(self, seconds: float) -> list[str]:
-        """The calls that run, and what the worker is doing."""
+        """Return the running calls and the activity of the worker."""
         since = self._since()
         calls = tuple(self._trace.open_calls.values())
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
         width = self._console.width - 1
         shown: list[str] = []
-        for call in calls if self._trace.shows_calls else ():
-            shown += call.live_lines(seconds, width, keys if call is calls[-1] else "")
+        if self._trace.shows_calls:
+            for call in calls:
+                shown += call.live_lines(seconds, width, keys if call is calls[-1] else "")
         text = self._open_text()
         if since is None or shown:
             return [*text, *shown]
@@ -210,18 +218,13 @@ class ChatUI(TerminalUI):
         return [*text, line, *self._status.problem]
 
     def _show(self, event: Event) -> None:
-        if (
-            isinstance(event, Streaming)
-            and event.origin is None
-            and not event.done
-            and self._stream_text
-        ):
+        is_text = isinstance(event, Streaming) and event.origin is None and not event.done
+        if isinstance(event, Streaming) and is_text and self._stream_text:
             self._deltas.append(event)
             if self._timer is None:
                 loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(
-                    max(0.0, self._drawn + BATCH - time.monotonic()), self._show_deltas
-                )
+                pause = max(0.0, self._drawn + BATCH_INTERVAL - time.monotonic())
+                self._timer = loop.call_later(pause, self._show_deltas)
             return
         self._show_deltas()
         if isinstance(event, SessionEnd):
@@ -230,15 +233,13 @@ class ChatUI(TerminalUI):
             super()._show(event)
 
     def _show_deltas(self) -> None:
-        """Draw the text since the last time in one go."""
+        """Draw all text since the last drawing at once."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._deltas:
-            text, request = (
-                "".join(event.delta for event in self._deltas),
-                self._deltas[0].request_id,
-            )
+            text = "".join(event.delta for event in self._deltas)
+            request = self._deltas[0].request_id
             self._deltas.clear()
             self._drawn = time.monotonic()
             super()._show(Streaming(request, text, done=False))
@@ -254,7 +255,7 @@ class ChatUI(TerminalUI):
                 super()._draw(event)
 
     def _draw_own(self, event: ToolResult) -> None:
-        """The result of a call that the person made: whole, since it was asked for."""
+        """Show the result of a call by the person, always whole."""
         key = call_key(event, event.tool_call_id)
         call = self._trace.open_calls.pop(key, None)
         self._trace.show_ended()
@@ -266,30 +267,24 @@ class ChatUI(TerminalUI):
             return
         self._close_line()
         mark, style = mark_of(event.status)
-        facts = [
-            *([describe_error(event, event.error)] if event.error else []),
-            *([call_duration(event.duration_ms)] * (event.duration_ms >= 1000)),
-        ]
-        told = "".join(f" · {visible(fact)}" for fact in facts)
+        facts = ""
+        if event.error:
+            facts += f" · {visible(describe_error(event, event.error))}"
+        if event.duration_ms >= SLOW:
+            facts += f" · {call_duration(event.duration_ms)}"
         head = f" {visible(event.tool_name)} "
-        room = max(self._console.width - 1 - cell_width(f"{mark}{head}{told}"), LEAST)
+        room = max(self._console.width - 1 - cell_width(f"{mark}{head}{facts}"), MIN_ARGS)
         args = fit_path(call.args, call.path, room) if call else ""
-        self._console.print(
-            Styled.assemble(
-                (mark, style), head, (args, "dim"), (told, style if event.error else "dim")
-            )
-        )
+        look = style if event.error else "dim"
+        self._console.print(Styled.assemble((mark, style), head, (args, "dim"), (facts, look)))
         view = view_of(event.value, self._find, event.distribution)
         if event.error and isinstance(event.value, Custom) and isinstance(view.data, str):
-            view = replace(
-                view, data=view.data.removesuffix(event.value.summary or "")
-            )  # its line says that already
+            # The line of the call has the summary already.
+            view = replace(view, data=view.data.removesuffix(event.value.summary or ""))
         if view.data and event.value.text() != event.error:
             self._console.print(Indented(render_view(view, lines=None), 2), end="")
 
     def _leaves_a_line_open(self, event: Event) -> bool:
-        return (
-            bool(self._prompts)
-            if isinstance(event, Interrupt)
-            else super()._leaves_a_line_open(event)
-        )
+        if isinstance(event, Interrupt):
+            return bool(self._prompts)
+        return super()._leaves_a_line_open(event)

@@ -1,4 +1,4 @@
-"""Calls of a conversation that was cut off, as the person reads of them when it continues."""
+"""Interrupted calls of a resumed conversation, as lines for the person."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from forge_cli.record.resume import Past
 from forge_cli.ui.terminal.calls import short_args
 
 NOT_CALLED = "{} was not called; "
-"""The beginning of what the model reads of a call that was refused."""
+"""The prefix of the text that the model reads about a refused call."""
 
 
 def lines_of_lost(past: Past) -> Iterator[str]:
-    """A line for each call of the last turn that was not made, or of which that is not known.
+    """Yield a line for each call of the last turn that did not run, or may not have run.
 
-    Where the model has answered to them since, its words are what counts.
+    If the model has answered since, there are none.
     """
     if not past.messages or past.messages[-1].role != "tool":
         return
@@ -34,9 +34,10 @@ def lines_of_lost(past: Past) -> Iterator[str]:
         if UNCERTAIN_CALL in text:
             yield f"{_called(call)}: interrupted; it may have run"
         elif INTERRUPTED_CALL in text:
-            yield f"{_called(call)}: interrupted, and not made"
+            yield f"{_called(call)}: interrupted before it ran"
         elif text.startswith(NOT_CALLED.format(call.name)):
-            yield f"{_called(call)}: not made; {visible(text.removeprefix(NOT_CALLED.format(call.name)))}"
+            reason = visible(text.removeprefix(NOT_CALLED.format(call.name)))
+            yield f"{_called(call)}: not called; {reason}"
 
 
 def _called(call: ToolCall) -> str:

@@ -1,6 +1,6 @@
-"""The screen of a conversation: a line that is always alive at the bottom, and everything else written above it.
+"""The screen of a conversation: an input line at the bottom, with all other output above it.
 
-It imports prompt_toolkit, and is imported only when a conversation starts on a terminal that can show it.
+Import it only when a conversation starts on a capable terminal, as it loads prompt_toolkit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from forge_cli.apps.chat.around import (
     TypedLine,
     status_line,
 )
-from forge_cli.apps.chat.drawing import BATCH
+from forge_cli.apps.chat.drawing import BATCH_INTERVAL
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.apps.chat.toolkit import (
     TABS,
@@ -66,17 +66,18 @@ from forge_cli.ui.wrap import fit
 
 PROMPT = "> "
 MARGIN = "  "
-MOST_ROWS = 10
-"""Rows of the line that is being typed; more of it scrolls."""
-KEPT_ROWS = 8
-"""Rows of the terminal that an answer which still grows leaves to the line, its menu and the bar."""
+MAX_ROWS = 10
+"""Rows of the input line; longer text scrolls."""
+RESERVED_ROWS = 8
+"""Rows of the terminal for the input line, its menu and the bar while an answer grows."""
 DRAW_INTERVAL_FACTOR = 40
-"""Text is drawn so seldom that this takes no more than one part in so many of the time, on slow machines as well."""
-HINT = 1.5
-"""Seconds that a hint stays."""
-QUESTION_WAITS = "a question waits: Tab turns to it, or finish the line"
-FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
-"""Sequences that the terminal sends when it comes to the front, and when it leaves it."""
+"""The pause between two drawings as a multiple of their CPU time, also on slow machines."""
+HINT_TIME = 1.5
+"""Seconds for which a hint is shown."""
+QUESTION_WAITS = "a question is waiting: press Tab, or finish the line"
+FOCUSED = ("escape", "[", "I")
+UNFOCUSED = ("escape", "[", "O")
+"""Sequences that the terminal sends when it gets and loses the focus."""
 STYLE = {
     "prompt": "bold ansicyan",
     "bar": "ansibrightblack",
@@ -86,20 +87,25 @@ STYLE = {
 
 
 class ChatScreen(TypedLine):
-    """Owns the bottom of a terminal while ``run`` is awaited; ``above`` is where everybody else writes."""
+    """The input line, its menu and the status bar at the bottom of a terminal.
+
+    All other output goes to ``above``.
+    """
 
     def __init__(
         self, talk: Talk, above: TextAbove, *, completion: InputCompletion, notice: Notice
     ) -> None:
         self.lines: Lines = lambda seconds: ()
         self.on_enter: Callable[[str], object] = lambda text: None
-        self._talk, self._above, self._notice = talk, above, notice
+        self._talk = talk
+        self._above = above
+        self._notice = notice
         self._started = time.monotonic()
         self._flushed = float("-inf")
         self._began = self._cost = 0.0
         self._hidden = False
         self._waiting: asyncio.Event | None = None
-        """Set when the person turns to a question that waits."""
+        """Set when the person turns to the waiting question."""
         self._hint = ""
         self._rows: StyleAndTextTuples = []
         self._status: StyleAndTextTuples = []
@@ -133,7 +139,7 @@ class ChatScreen(TypedLine):
                 [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN
             ),
             wrap_lines=True,
-            height=Dimension(min=1, max=MOST_ROWS),
+            height=Dimension(min=1, max=MAX_ROWS),
             dont_extend_height=True,
         )
         rows = HSplit(
@@ -210,7 +216,7 @@ class ChatScreen(TypedLine):
             self._app.exit()
 
     def close(self) -> None:
-        """Nothing more is drawn; the terminal is as before, also where the process ends at once."""
+        """Stop drawing and restore the terminal, even if the process ends at once."""
         if self._app.is_running:
             self._output.closed = True
             self._input.restore()
@@ -219,14 +225,13 @@ class ChatScreen(TypedLine):
 
     @asynccontextmanager
     async def hidden(self) -> AsyncIterator[None]:
-        """Hide the line, with what was typed of it, while a question has the terminal."""
+        """Hide the input line while a question has the terminal."""
         app = self._app
         if not app.is_running:
             yield
             return
-        self._press(
-            self._input.read_keys() + self._input.flush_keys()
-        )  # typed before anybody could see a question
+        # Keys typed before the question was visible belong to the line.
+        self._press(self._input.read_keys() + self._input.flush_keys())
         if self._buffer.text:
             await self._turned_to()
         self._output.release()
@@ -245,7 +250,7 @@ class ChatScreen(TypedLine):
             self._press(get_typeahead(self._input))  # typed behind the answer
 
     async def _turned_to(self) -> None:
-        """Wait until the person has finished the line that they are typing, or turns to the question."""
+        """Wait until the person finishes the line or turns to the question."""
         self._waiting = asyncio.Event()
         self.redraw()
         try:
@@ -267,7 +272,7 @@ class ChatScreen(TypedLine):
 
     def hint(self, text: str) -> None:
         self._hint = text
-        self._later("hint", HINT, self._forget_hint)
+        self._later("hint", HINT_TIME, self._forget_hint)
         self.redraw()
 
     def _forget_hint(self) -> None:
@@ -283,13 +288,12 @@ class ChatScreen(TypedLine):
     def edit(self, text: str) -> None:
         typed = self._buffer.document
         whole = f"{text}\n{typed.text}" if typed.text else text
-        self._buffer.document = Document(
-            whole, len(whole) - len(typed.text) + typed.cursor_position
-        )
+        cursor = len(whole) - len(typed.text) + typed.cursor_position
+        self._buffer.document = Document(whole, cursor)
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw what has changed, and again as long as something runs."""
+        """Draw changes, and again as long as work is running."""
         self._app.invalidate()
         if self._talk.busy:
             self._later("tick", TICK, self.redraw)
@@ -300,34 +304,34 @@ class ChatScreen(TypedLine):
         self._timers[name] = asyncio.get_running_loop().call_later(seconds, action)
 
     def _wake(self) -> None:
-        """Text waits: write it soon, and not too often."""
+        """Schedule the writing of waiting text, at most so often."""
         timer = self._timers.get("flush")
         if timer is None or timer.cancelled() or timer.when() <= asyncio.get_running_loop().time():
-            pause = max(BATCH, DRAW_INTERVAL_FACTOR * self._cost)
+            pause = max(BATCH_INTERVAL, DRAW_INTERVAL_FACTOR * self._cost)
             self._later("flush", max(0.0, self._flushed + pause - time.monotonic()), self._flush)
 
     def _flush(self) -> None:
-        """Have the line drawn again, below what waits."""
+        """Redraw the input line below the waiting text."""
         if not self._hidden and self._app.is_running:
             self._flushed = time.monotonic()
             self._app.invalidate()
 
     def _before_drawing(self) -> None:
-        """Write what waits above the line; rows that are not needed any more are given back to it."""
-        renderer, size = self._renderer, self._size()
-        self._output.held, self._began = True, time.thread_time()
+        """Write waiting text above the input line, and release unused rows."""
+        renderer = self._renderer
+        size = self._size()
+        self._output.held = True
+        self._began = time.thread_time()
         text = self._above.take()
         if text or renderer.is_reflowed:
             renderer.erase()
         last = renderer.last_rendered_screen
         self._output.write_raw(text)
-        self._rows, self._status = (
-            self._live(),
-            [("class:bar", status_line(self._talk.facts, size.columns))],
-        )
+        self._rows = self._live()
+        self._status = [("class:bar", status_line(self._talk.facts, size.columns))]
         if last is not None:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
-            if last.height > wanted:
+            if last.height > wanted:  # the renderer would keep the height
                 renderer.erase()
 
     def _drawn(self) -> None:
@@ -335,27 +339,30 @@ class ChatScreen(TypedLine):
         self._cost = time.thread_time() - self._began
 
     def _live(self) -> StyleAndTextTuples:
-        """The last block of the answer as far as it is there, what runs, what waits, and hints."""
+        """Return the rows above the input line: live lines, queued messages, attachments, hints."""
         height, columns = self._size()
         rows = [self._above.partial] if self._above.partial else []
-        rows += [fit(line, columns - 1) for line in self.lines(time.monotonic() - self._started)]
-        rows = rows[-max(1, height - KEPT_ROWS) :]
+        for line in self.lines(time.monotonic() - self._started):
+            rows.append(fit(line, columns - 1))
+        rows = rows[-max(1, height - RESERVED_ROWS) :]
         shown: StyleAndTextTuples = [*to_formatted_text(ANSI("\n".join(rows)))] if rows else []
-        more = [
-            ("class:queued", f"queued: {_one_line(message.text, columns)}")
-            for message in self._talk.queue
-        ]
-        more += [
-            ("class:queued", f"attached: {visible(file.about())}") for file in self._talk.attached
-        ]
-        more += [("class:hint", QUESTION_WAITS)] if self._waiting else []
-        more += [("class:hint", self._hint)] if self._hint else []
+        more = []
+        for message in self._talk.queue:
+            more.append(("class:queued", f"queued: {_one_line(message.text, columns)}"))
+        for file in self._talk.attached:
+            more.append(("class:queued", f"attached: {visible(file.about())}"))
+        if self._waiting:
+            more.append(("class:hint", QUESTION_WAITS))
+        if self._hint:
+            more.append(("class:hint", self._hint))
         for style, text in more:
-            shown += [("", "\n")] * bool(shown) + [(style, fit(text, columns - 1))]
+            if shown:
+                shown.append(("", "\n"))
+            shown.append((style, fit(text, columns - 1)))
         return shown or [("", " ")]
 
     def _is_only_one(self) -> bool:
-        """Is the only completion in its place already, so that Tab can only continue behind it?"""
+        """Return True if the sole completion is already inserted."""
         state = self._buffer.complete_state
         return (
             state is not None
@@ -364,7 +371,8 @@ class ChatScreen(TypedLine):
         )
 
     def _keys(self) -> KeyBindings:
-        keys, plain = KeyBindings(), ~is_searching
+        keys = KeyBindings()
+        plain = ~is_searching
 
         @keys.add("enter", filter=plain)
         def _(event: KeyPressEvent) -> None:
@@ -372,9 +380,8 @@ class ChatScreen(TypedLine):
             if state and state.current_completion:
                 self._buffer.complete_state = None
                 return
-            text = self._buffer.text.encode(
-                errors="replace"
-            ).decode()  # it may hold halves of characters
+            # The terminal can send halves of characters.
+            text = self._buffer.text.encode(errors="replace").decode()
             if text.strip():
                 self._buffer.append_to_history()
             self._buffer.reset()
@@ -411,7 +418,7 @@ class ChatScreen(TypedLine):
 
         @keys.add("c-c")
         def _(event: KeyPressEvent) -> None:
-            # A question takes Ctrl+C as a key, so a second one behind it is no signal, but a key left for this line.
+            # A question reads Ctrl+C as a key, and leaves a second one to this line, also as a key.
             self._talk.press_stop()
 
         @keys.add("s-tab", filter=plain)
@@ -437,18 +444,18 @@ class ChatScreen(TypedLine):
         def _(event: KeyPressEvent) -> None:
             run_in_terminal(self._stop)
 
-        @keys.add(*FRONT)
+        @keys.add(*FOCUSED)
         def _(event: KeyPressEvent) -> None:
             self._notice.in_front = True
 
-        @keys.add(*BEHIND)
+        @keys.add(*UNFOCUSED)
         def _(event: KeyPressEvent) -> None:
             self._notice.in_front = False
 
         return keys
 
     def _stop(self) -> None:
-        """Stop as a shell wants it; everything is drawn again afterwards."""
+        """Stop the process group for the shell; prompt_toolkit draws everything again afterwards."""
         self._write(FOCUS_OFF)
         os.kill(0, signal.SIGTSTP)
         self._write(FOCUS_ON)

@@ -1,4 +1,4 @@
-"""A conversation between a person and a worker: what each line that is typed means, and what waits for its turn."""
+"""The conversation of ``forge chat``: typed lines, keys and waiting messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
 _MODE_HINTS: Mapping[SessionMode, str] = {
     "ask": "mode: ask, as the worker's policy says",
-    "acceptEdits": "mode: accept edits; files in writable zones are edited unasked",
+    "acceptEdits": "mode: accept edits; files in writable zones are edited without asking",
     "readOnly": "mode: read only; the model makes plans and changes nothing",
 }
 KEYS = (
@@ -41,13 +41,13 @@ KEYS = (
     ("Shift+Tab", "ask, accept edits, or only read"),
     ("Ctrl+O", "show the last result whole"),
     ("Ctrl+J", "begin a new line"),
-    ("Up", "take back what is queued; earlier lines"),
+    ("Up", "edit the queued message; earlier lines"),
 )
 PROMPT = "> "
 
 
 class Talk(MessageQueue):
-    """The ``Chat`` that commands are run in."""
+    """The conversation, which commands use as their ``Chat``."""
 
     display: ChatUI
     line: TypedLine
@@ -89,7 +89,7 @@ class Talk(MessageQueue):
     async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
         found = next((each for each in self.tools() if each.name == tool), None)
         if found is None:
-            raise UsageError(f"there is no tool '{visible(tool)}'")
+            raise UsageError(f"unknown tool '{visible(tool)}'")
         return await self.display.fill(found, given)
 
     def attach(self, attachment: Attachment) -> None:
@@ -124,18 +124,19 @@ class Talk(MessageQueue):
             self.display.show(Styled("interrupted", "dim"))
 
     def say(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Say something to the worker, now or after what it works on."""
+        """Send a message to the worker, now or after its current work."""
         try:
             self._lines.say(text, attachments)
         except UsageError as error:
             self._show_error(error)
 
     def press_stop(self, *, escape: bool = False, at_question: bool = False) -> None:
-        """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves.
+        """Handle Esc or Ctrl+C: leave a form, interrupt the work, or clear the line.
 
-        After an interrupt no message is sent that waited: they stand in the line again.
+        Ctrl+C twice leaves. After an interrupt, queued messages are put back into the line.
         """
-        now, before = time.monotonic(), self._last_stop
+        now = time.monotonic()
+        before = self._last_stop
         self._last_stop = float("-inf") if escape else now
         if not escape and now - before < TWICE:
             self.stop("interrupted")
@@ -149,45 +150,46 @@ class Talk(MessageQueue):
             return
         elif self._lines.attached:
             self._lines.attached.clear()
-            self.line.hint("nothing is attached any more")
+            self.line.hint("attachments removed")
         else:
             self.line.hint("Ctrl+C again leaves")
 
     def paste_image(self) -> None:
-        """Ctrl+V: send the image in the clipboard with the next message."""
+        """Handle Ctrl+V: attach the image in the clipboard to the next message."""
         if image := pasted_image():
             self.attach(image)
         else:
-            self.line.hint("no image in the clipboard; the path of one in your message attaches it")
+            self.line.hint("no image in the clipboard; type the path of an image to attach it")
 
     def unfold_last(self) -> None:
-        """Ctrl+O: show the last result whole."""
+        """Handle Ctrl+O: show the last result whole."""
         if not self.display.unfold_last():
             self.line.hint("there is no result yet")
 
     def press_escape(self) -> bool:
-        """Esc where nothing runs and nothing is typed: is it the second time?"""
-        now, before = time.monotonic(), self._last_escape
+        """Handle Esc on an empty line while nothing runs; return True at the second time."""
+        now = time.monotonic()
+        before = self._last_escape
         self._last_escape = now
         if now - before >= TWICE:
             self.line.hint("Esc again goes back to a message")
         return now - before < TWICE
 
     def edit_queued(self) -> None:
-        """The last message that waits is not sent, and can be changed."""
+        """Put the last queued message back into the line."""
         self.line.edit(self._lines.take_back() or "")
 
     def next_mode(self) -> None:
-        """Go round the modes that the session may have."""
+        """Switch to the next mode of the session."""
         modes = self.facts.modes
         if len(modes) == 1:
-            self.line.hint("a session that is read-only has no other mode")
+            self.line.hint("a read-only session has no other mode")
         else:
             following = modes[(modes.index(self.facts.mode) + 1) % len(modes)]
             self.bus.emit(CommandEvent("mode", (following,)))
 
     async def enter(self, text: str) -> None:
-        """Do what an entered line says; a message is not waited for."""
+        """Handle an entered line without waiting for the answer to a message."""
         typed = text.strip()
         if not typed:
             return
@@ -210,7 +212,7 @@ class Talk(MessageQueue):
 
 
 class PlainLines(TypedLine):
-    """Reads a line when everything before it is done."""
+    """An input line that is read when all work before it is done."""
 
     def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool) -> None:
         self._talk, self._ui, self._interactive = talk, ui, interactive

@@ -1,4 +1,4 @@
-"""prompt_toolkit as a conversation needs it: its input, output and completion."""
+"""Input, output, renderer and completion of a conversation for prompt_toolkit."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ from forge_cli.ui.completion import InputCompletion
 
 TABS = TabsProcessor(char1=" ", char2=" ")
 """Shows tabs as blanks."""
-_LFLAG, _CC = 3, 6
+_LFLAG = 3
+_CC = 6
 
 
 class SignallingInput(Vt100Input):
-    """Keys one by one, but Ctrl+C stays a signal: it must arrive where something holds the event loop, too."""
+    """Single keys, with Ctrl+C as a signal, which arrives even if the event loop is blocked."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.before: list[Any] = termios.tcgetattr(stdin.fileno())
         self.stays_raw = False
-        """Keys come one by one also while a question has the terminal: it reads them itself."""
+        """Whether the mode stays raw while a question, which reads keys itself, has the terminal."""
         self._raw = False
 
     @contextmanager
@@ -52,9 +53,8 @@ class SignallingInput(Vt100Input):
         with super().raw_mode():
             ours = termios.tcgetattr(self.fileno())
             ours[_LFLAG] |= termios.ISIG
-            ours[_CC][termios.VSUSP] = (
-                b"\0"  # Ctrl+Z is a key, so that the screen is put in order first
-            )
+            # Ctrl+Z is a key, so that the screen can be restored before the process stops.
+            ours[_CC][termios.VSUSP] = b"\0"
             termios.tcsetattr(self.fileno(), termios.TCSANOW, ours)
             self._raw = True
             try:
@@ -76,42 +76,47 @@ class SignallingInput(Vt100Input):
                 termios.tcsetattr(self.fileno(), termios.TCSANOW, ours)
 
     def take_typed(self) -> None:
-        """Keys that were typed while the terminal still gave lines: their ends are those of Enter."""
+        """Take the keys that were typed before this mode began, with newlines as Enter."""
         typed = b""
-        while select.select([self.fileno()], [], [], 0)[0] and (
-            piece := os.read(self.fileno(), 4096)
-        ):
+        while select.select([self.fileno()], [], [], 0)[0]:
+            piece = os.read(self.fileno(), 4096)
+            if not piece:
+                break
             typed += piece
         self.vt100_parser.feed(typed.decode(errors="replace").replace("\n", "\r"))
         store_typeahead(self, self.flush_keys())
 
     def restore(self) -> None:
+        """Restore the mode that the terminal had at first."""
         with suppress(termios.error, OSError, ValueError):
             termios.tcsetattr(self.fileno(), termios.TCSANOW, self.before)
 
 
 class HeldOutput(Vt100_Output):
-    """Writes in one go what is drawn while it is held, and nothing more once it is closed."""
+    """An output that writes a drawing at once, and nothing once it is closed."""
 
-    held = closed = False
+    held = False
+    closed = False
 
     def flush(self) -> None:
         if not self.held and not self.closed:
             super().flush()
 
     def release(self) -> None:
+        """Write the held output."""
         self.held = False
         self.flush()
 
 
 class ReflowedRenderer(Renderer):
-    """Erases all of its rows where a terminal that became narrower has broken them into more."""
+    """A renderer that erases all of its rows after a narrower terminal has wrapped them."""
 
-    _columns, _cursor = 0, Point(0, 0)
+    _columns = 0
+    _cursor = Point(0, 0)
 
     @property
     def is_reflowed(self) -> bool:
-        """Has the terminal another width since it was drawn?"""
+        """Return True if the width of the terminal has changed since the last drawing."""
         return (
             self.last_rendered_screen is not None
             and self._columns != self.output.get_size().columns
@@ -124,28 +129,28 @@ class ReflowedRenderer(Renderer):
             self._cursor = screen.get_cursor_position(layout.current_window)
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
-        screen, columns = self.last_rendered_screen, self.output.get_size().columns
-        if (
-            screen and self.is_reflowed and not {"XTERM_VERSION", "STY"} & os.environ.keys()
-        ):  # those cut rows off
-            broken = sum(
-                max(0, _width(screen.data_buffer[row]) - 1) // columns
-                for row in range(self._cursor.y)
-            )
-            self.output.cursor_up(broken + self._cursor.x // columns)
+        screen = self.last_rendered_screen
+        columns = self.output.get_size().columns
+        # xterm and screen cut rows off instead of wrapping them.
+        wraps = not {"XTERM_VERSION", "STY"} & os.environ.keys()
+        if screen and self.is_reflowed and wraps:
+            added = self._cursor.x // columns
+            for row in range(self._cursor.y):
+                added += max(0, _width(screen.data_buffer[row]) - 1) // columns
+            self.output.cursor_up(added)
         super().erase(leave_alternate_screen)
 
 
 def _width(row: Mapping[int, Char]) -> int:
-    return max(
-        (column + char.width for column, char in row.items() if char.char.strip()), default=0
-    )
+    """Return the cells of a row without blanks at its end."""
+    used = [column + char.width for column, char in row.items() if char.char.strip()]
+    return max(used, default=0)
 
 
 def rows_of(
     content: Callable[[], StyleAndTextTuples], *, wrap: bool = False
 ) -> ConditionalContainer:
-    """Rows that are there only when they have content."""
+    """Return a container that is hidden while it has no content."""
     window = Window(
         FormattedTextControl(content),
         wrap_lines=wrap,
@@ -156,7 +161,7 @@ def rows_of(
 
 
 class InputCompleter(Completer):
-    """Completes what is typed, where that is asked for or likely to be wanted."""
+    """A completer that offers completions on Tab, or when they are likely to be wanted."""
 
     def __init__(self, completion: InputCompletion) -> None:
         self._completion = completion

@@ -19,7 +19,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.attachment import LARGEST, media_type
-from forge_cli.process.stdin import LARGEST as LONGEST_TASK
+from forge_cli.process.stdin import MAX_TASK_BYTES
 from forge_cli.record.places import SessionBusy
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -118,15 +118,12 @@ class PageRoutes:
         columns = body.get("columns")
         width = min(max(columns, NARROWEST), WIDEST) if isinstance(columns, int) else WIDEST
         text = _text(body, "text")
-        if len(text.encode("utf-8", "replace")) > LONGEST_TASK:
-            hint = "put it into a file that the worker can read, and say where it is"
-            raise UsageError(
-                f"the message has more than {LONGEST_TASK} bytes, the most that one may have",
-                hint=hint,
-            )
-        return await self._live(request).enter(
-            text, _attachments(body.get("attachments") or []), width
-        )
+        if len(text.encode("utf-8", "replace")) > MAX_TASK_BYTES:
+            sentence = f"the message has more than {MAX_TASK_BYTES} bytes, the maximum"
+            hint = "write it to a file that the worker can read, and name the file in the message"
+            raise UsageError(sentence, hint=hint)
+        attachments = _attachments(body.get("attachments") or [])
+        return await self._live(request).enter(text, attachments, width)
 
     async def complete(self, request: Request) -> Any:
         return self._live(request).complete(request.query_params.get("text", ""))

@@ -1,4 +1,4 @@
-"""A slash command: its use, what it does, how its arguments are completed, and what it may use of the conversation."""
+"""The definition of a slash command, and the interface of a conversation for commands."""
 
 from __future__ import annotations
 
@@ -23,43 +23,40 @@ from forge_cli.ui.terminal.slash import CommandError, ParsedCommand, parse_argum
 
 
 class Chat(Protocol):
-    """A conversation, as its commands see it: what they ask of the worker is the event that they return."""
+    """The interface of a conversation for commands, which return an event for the worker."""
 
     @property
     def facts(self) -> Facts:
-        """The facts of the events so far."""
+        """The state of the conversation."""
         ...
 
     def show(self, shown: RenderableType) -> None:
-        """Print above the line that is being typed; plain strings are shown as they are, without markup."""
+        """Print above the input line; plain strings are shown without markup."""
         ...
 
     def unfold(self, number: int | None) -> None:
-        """Show the result of that number whole; without one, list those that can be."""
+        """Show a result whole; without a number, list the results that can be shown."""
         ...
 
     async def ask(self, prompt: str, instead: str) -> str | None:
-        """A line that the person types for this command alone.
-
-        Where none can be typed, ``instead`` is shown, which says what else to do.
-        """
+        """Ask for a line; if this UI cannot ask, show ``instead``, which names another way."""
         ...
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The args of a tool, each field that is not given asked for in a form; None where the person leaves it."""
+        """Ask for the missing arguments of a tool in a form; None if the person leaves it."""
         ...
 
     @property
     def trace(self) -> TraceLevel:
-        """How much of what happens is shown."""
+        """The trace level."""
         ...
 
     def set_trace(self, level: TraceLevel) -> None:
-        """Show more or less of what happens from now on."""
+        """Change the trace level."""
         ...
 
     def attach(self, attachment: Attachment) -> None:
-        """Send this along with the next message."""
+        """Attach a file to the next message."""
         ...
 
     def leave(self) -> None:
@@ -68,7 +65,7 @@ class Chat(Protocol):
 
 
 class Completion(str):
-    """Something that an argument could become, with a note beside it for people."""
+    """A completion of an argument, with a note for people."""
 
     note: str
 
@@ -79,7 +76,7 @@ class Completion(str):
 
 
 def _read_texts() -> dict[str, tuple[str, str, str]]:
-    """By name, the usage of each command, what it does, and what ``/help NAME`` says beside that."""
+    """Read the usage, the summary and the details of each command from ``commands.txt``."""
     found: dict[str, tuple[str, str, str]] = {}
     name = ""
     for line in Path(__file__).with_name("commands.txt").read_text("utf-8").splitlines():
@@ -94,36 +91,38 @@ def _read_texts() -> dict[str, tuple[str, str, str]]:
 
 
 TEXTS = _read_texts()
+"""Usage, summary and details by the name of the command."""
 
 
 Act = Callable[[Chat, ParsedCommand], Awaitable[Event | None]]
-"""Does what a command says; returns what is asked of the runtime."""
+"""Runs a command and returns an event for the runtime, if it needs one."""
 
 
 def no_completions(facts: Facts, text: str) -> Sequence[str]:
-    """Complete nothing."""
+    """Return no completions."""
     return ()
 
 
 class SlashCommand(Struct, frozen=True):
-    """A command that a person types; ``commands.txt`` says what it does."""
+    """A slash command; ``commands.txt`` has its usage and its help."""
 
     name: str
     act: Act
     complete: Callable[[Facts, str], Sequence[str]] = no_completions
-    """Completions of an argument."""
+    """Returns the completions of an argument."""
     most: int = 0
-    """How many plain arguments it takes."""
+    """The maximum number of plain arguments."""
     least: int = 0
+    """The minimum number of plain arguments."""
     options: frozenset[str] = frozenset()
     """Options with a value."""
     flags: frozenset[str] = frozenset()
-    """Options without one."""
+    """Options without a value."""
     free: bool = False
-    """Does it read its arguments itself, such as those of a tool?"""
+    """Whether the command parses its arguments itself."""
 
     async def run(self, chat: Chat, parsed: ParsedCommand) -> Event | None:
-        """Do it; what is asked of the runtime."""
+        """Run the command and return its event for the runtime."""
         if not self.free:
             args, options = parse_arguments(parsed.argv, self.flags)
             parsed = replace(parsed, args=tuple(args), options=options)
@@ -131,33 +130,32 @@ class SlashCommand(Struct, frozen=True):
         return await self.act(chat, parsed)
 
     def check(self, parsed: ParsedCommand) -> None:
-        """A UsageError for an option or a number of arguments that it does not take."""
+        """Raise UsageError for an unknown option or a wrong number of arguments."""
         known = self.options | self.flags
         for option in parsed.options:
             if option not in known:
-                hint = did_you_mean(
-                    f"--{option}", [f"--{each}" for each in known], f"usage: {self.signature}"
-                )
+                names = [f"--{each}" for each in known]
+                hint = did_you_mean(f"--{option}", names, f"usage: {self.signature}")
                 sentence = f"/{self.name} has no option '{option}'"
                 raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
         valued = {option for option, value in parsed.options.items() if isinstance(value, str)}
-        if (
-            valued != parsed.options.keys() & self.options
-            or not self.least <= len(parsed.args) <= self.most
-        ):
+        wants_values = parsed.options.keys() & self.options
+        if valued != wants_values or not self.least <= len(parsed.args) <= self.most:
             raise UsageError(f"usage: {self.signature}", hint=self.summary)
 
     @property
     def signature(self) -> str:
+        """The command with its arguments."""
         return f"/{self.name} {TEXTS[self.name][0]}".rstrip()
 
     @property
     def summary(self) -> str:
+        """The effect of the command in a few words."""
         return TEXTS[self.name][1]
 
 
 def forward(name: str) -> Act:
-    """A command that the runtime obeys, with the same arguments."""
+    """Return the action of a command that the runtime handles."""
 
     async def act(chat: Chat, parsed: ParsedCommand) -> Event:
         return CommandEvent(name, parsed.args)
@@ -166,12 +164,12 @@ def forward(name: str) -> Act:
 
 
 def beginning(known: Iterable[str], text: str) -> list[str]:
-    """Those of the known that begin so."""
+    """Return the known words that begin with ``text``."""
     return [each for each in known if each.startswith(text)]
 
 
 def in_two_columns(rows: Iterable[tuple[str, str]], style: str = "") -> Table:
-    """Names, each with what it is or does, in a terminal of any width."""
+    """Return a table of names and descriptions for any width."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style=style)
     table.add_column(overflow="fold")

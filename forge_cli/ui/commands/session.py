@@ -1,4 +1,4 @@
-"""Commands for the session: what it is, what it is called, its transcript, its files, and other sessions."""
+"""Commands for the session: status, title, transcript, files and other sessions."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ from forge_cli.ui.terminal.slash import ParsedCommand
 from forge_cli.ui.transcript.entries import read_transcript, words_and_commands
 from forge_cli.ui.transcript.markdown import markdown
 
-SHORTEST = 6
-"""Characters of an id; less of it is rather a text to search for."""
-SHOWN = 15
-"""Sessions in one list."""
+MIN_ID = 6
+"""Characters of an id prefix; shorter text is searched for."""
+MAX_SHOWN = 15
+"""Entries of a list."""
 
 
 async def status(chat: Chat, parsed: ParsedCommand) -> None:
+    """Show the state of the conversation."""
     chat.show(in_two_columns(_status_rows(chat.facts), "bold"))
 
 
@@ -46,12 +47,12 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     usage = facts.usage
     yield "worker", facts.worker
     yield "model", facts.model
-    yield "session", f"{facts.session}{f' ({facts.title})' if facts.title else ''}"
+    yield "session", f"{facts.session} ({facts.title})" if facts.title else facts.session
     yield "turns", str(facts.turns)
-    cached = (
-        f" ({usage.cache_read_tokens:,} read from the cache)" if usage.cache_read_tokens else ""
-    )
-    yield "tokens", f"{usage.sent_tokens:,} in{cached}, {usage.output_tokens:,} out"
+    sent = f"{usage.sent_tokens:,} in"
+    if usage.cache_read_tokens:
+        sent += f" ({usage.cache_read_tokens:,} read from the cache)"
+    yield "tokens", f"{sent}, {usage.output_tokens:,} out"
     yield "cost", "unknown" if facts.cost is None else dollars(facts.cost)
     yield "context", _context(facts)
     yield "folder", facts.workspace
@@ -74,33 +75,32 @@ def _running_rows(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 async def show_running(chat: Chat, parsed: ParsedCommand) -> None:
-    """List the commands that work on in the background."""
+    """List the commands that run in the background."""
     rows = list(_running_rows(chat.facts))
     chat.show(in_two_columns(rows, "bold") if rows else "no command is running")
 
 
 def _context(facts: Facts) -> str:
-    """How much of the window is used."""
+    """Return how much of the model's window is used."""
     if not facts.used:
         return "not counted yet"
     if not facts.window:
-        return f"{facts.used:,} tokens, of a window of unknown size"
-    return (
-        f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
-    )
+        return f"{facts.used:,} tokens of a window of unknown size"
+    share = f"{facts.used / facts.window:.0%} of the window"
+    return f"{facts.used:,} of {facts.window:,} tokens ({share})"
 
 
 async def name(chat: Chat, parsed: ParsedCommand) -> Event | None:
+    """Show or change the title."""
     if parsed.argv:
         return CommandEvent("name", parsed.argv)
-    chat.show(
-        visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one"
-    )
+    title = visible(chat.facts.title)
+    chat.show(title or "this session has no title yet; /name TITLE sets one")
     return None
 
 
 async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
-    """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
+    """List sessions and resume the chosen one; other typed text is searched for."""
     search = " ".join(parsed.argv)
     listed: list[Overview] = []
     while True:
@@ -120,14 +120,15 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def _none_found(facts: Facts, search: str) -> str:
-    has = f" with '{visible(search)}' in it" if search else " in this folder"
-    return f"there is no other session of {visible(facts.worker)}{has}"
+    scope = f" that contains '{visible(search)}'" if search else " in this folder"
+    return f"no other session of {visible(facts.worker)}{scope}"
 
 
 def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
-    """The last sessions of this worker in this folder, or in any with the text in their title, task or id.
+    """Return the last sessions of this worker in this folder.
 
-    Items of a batch are found by a text only.
+    With a text, return those of any folder with the text in title, task or id, also items of a
+    batch.
     """
     found: list[Overview] = []
     for _, seen in readable_sessions():
@@ -136,7 +137,7 @@ def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
         is_other = seen.worker == facts.worker and seen.session != facts.session
         if is_here and is_other and text.casefold() in about:
             found.append(seen)
-        if len(found) == SHOWN:
+        if len(found) == MAX_SHOWN:
             break
     return found
 
@@ -147,9 +148,8 @@ def _session_list(found: Sequence[Overview]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, seen in enumerate(found, 1):
-        table.add_row(
-            f"{number}.", Text(local_time(seen.ended, "%b %d %H:%M")), Text(visible(_about(seen)))
-        )
+        ended = local_time(seen.ended, "%b %d %H:%M")
+        table.add_row(f"{number}.", Text(ended), Text(visible(_about(seen))))
     return table
 
 
@@ -161,23 +161,27 @@ def _picked(found: Sequence[Overview], answer: str) -> str | None:
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
         return found[int(answer) - 1].session
     try:
-        return find_own_session(answer).stem if len(answer) >= SHORTEST else None
+        return find_own_session(answer).stem if len(answer) >= MIN_ID else None
     except ForgeError:
         return None
 
 
 async def resume(chat: Chat, parsed: ParsedCommand) -> Event | None:
-    return CommandEvent("resume", parsed.args) if parsed.args else await pick_session(chat, parsed)
+    """Resume a session by its id, or let the person choose."""
+    if parsed.args:
+        return CommandEvent("resume", parsed.args)
+    return await pick_session(chat, parsed)
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
-    return beginning(
-        [Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)], text
-    )
+    """Return completions of session ids."""
+    sessions = find_sessions(facts)
+    known = [Completion(random_end(seen.session), _about(seen)) for seen in sessions]
+    return beginning(known, text)
 
 
 async def save(chat: Chat, parsed: ParsedCommand) -> None:
-    """Write the transcript, or the last answer alone, to a file that is not there yet."""
+    """Write the transcript, or only the last answer, to a new file."""
     last = "last" in parsed.options
     file = typed_path(chat.facts, "".join(parsed.args) or f"{chat.facts.session}.md")
     document = f"{chat.facts.last_answer}\n" if last else _transcript(chat.facts)
@@ -186,7 +190,7 @@ async def save(chat: Chat, parsed: ParsedCommand) -> None:
     try:
         make_file(file, document)
     except FileExistsError:
-        raise UsageError(f"{file} is there already", hint="name another file: /save FILE") from None
+        raise UsageError(f"{file} already exists", hint="name another file: /save FILE") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
     chat.show(f"wrote {visible(str(file))} ({counted(len(document.encode()), 'byte')})")
@@ -196,13 +200,13 @@ def _transcript(facts: Facts) -> str:
     try:
         path = find_own_session(facts.session)
     except ForgeError:
-        raise UsageError(
-            "this session is not kept, so it has no transcript", hint="/save --last FILE"
-        ) from None
+        hint = "/save --last FILE writes the last answer"
+        raise UsageError("this session is not stored, so it has no transcript", hint=hint) from None
     return markdown(read_transcript(read_readable(path).lines))
 
 
 async def undo(chat: Chat, parsed: ParsedCommand) -> Event:
+    """Restore changed files."""
     given = parsed.options
     words: list[str] = []
     for name in ("call", "turn"):
@@ -213,29 +217,27 @@ async def undo(chat: Chat, parsed: ParsedCommand) -> Event:
 
 
 async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
-    """Go back to a message; without a number the person picks one from the list."""
+    """Go back to a message; without a number, let the person choose one."""
     if parsed.args:
         return CommandEvent("rewind", parsed.args)
     said = said_messages(read_readable(find_own_session(chat.facts.session)).lines)
     if not said:
-        chat.show("nothing has been said yet")
+        chat.show("there is no message yet")
         return None
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for number, message in list(enumerate(said, 1))[-SHOWN:]:
-        table.add_row(
-            f"{number}.", Text(visible(" ".join(words_and_commands(message.text)[0].split())))
-        )
+    for number, message in list(enumerate(said, 1))[-MAX_SHOWN:]:
+        words, _ = words_and_commands(message.text)
+        table.add_row(f"{number}.", Text(visible(" ".join(words.split()))))
     chat.show(table)
-    answer = await chat.ask(
-        "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
-    )
+    question = "number of the message to go back to (Enter: stay) > "
+    answer = await chat.ask(question, "/rewind N goes back to one of them")
     return CommandEvent("rewind", (answer,)) if answer else None
 
 
 def words_at(session: str, line: int) -> str:
-    """The words of the message to before which a session went back, so that the person may change and send it."""
+    """Return the text of the message that a rewind to ``line`` removed, so that it can be edited."""
     with suppress(ForgeError):
         lines = read_readable(find_own_session(session)).lines
         before = [each for each in lines if getattr(each.event, "rewound", None) != line]

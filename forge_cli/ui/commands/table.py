@@ -1,4 +1,4 @@
-"""Every slash command by its name, the table of them that ``/help`` shows, and a typed line as what it means."""
+"""All slash commands by name, their help, and the execution of a typed line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from forge_cli.ui.commands.command import (
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
-INPUT = (("@FILE", "send a file with your words"), ("!COMMAND", "run a command of your own"))
-"""Other input than commands, for ``/help``."""
+INPUT = (("@FILE", "attach a file"), ("!COMMAND", "run a shell command"))
+"""Input other than slash commands, for ``/help``."""
 
 
 async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
+    """Show all commands, or the details of one."""
     if not parsed.args:
         chat.show(help_table(chat.facts))
         return
@@ -39,26 +40,22 @@ async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
 
 
 def help_table(facts: Facts) -> Group:
-    """All commands, narrow enough for a terminal of 40 columns; prompts of toolsets stand behind them."""
+    """Return the table of all commands, prompts and keys, which fits into 40 columns."""
     rows = [(f"/{command.name}", command.summary) for command in COMMANDS.values()]
-    rows += [
-        (f"/{name}", str(prompt.get("description") or "a prompt"))
-        for name, prompt in facts.prompts.items()
-    ]
-    return Group(
-        in_two_columns([*rows, *INPUT, *facts.keys], "bold"),
-        Text("/help COMMAND says more about one.", "dim"),
-    )
+    for name, prompt in facts.prompts.items():
+        rows.append((f"/{name}", str(prompt.get("description") or "a prompt")))
+    table = in_two_columns([*rows, *INPUT, *facts.keys], "bold")
+    return Group(table, Text("/help COMMAND shows details.", "dim"))
 
 
 def complete_help(facts: Facts, text: str) -> list[str]:
-    return beginning(
-        [Completion(command.name, command.summary) for command in COMMANDS.values()], text
-    )
+    """Return completions of command names."""
+    known = [Completion(command.name, command.summary) for command in COMMANDS.values()]
+    return beginning(known, text)
 
 
 async def run_line(chat: Chat, text: str) -> Event | None:
-    """Do what a line that is a command says; returns what it asks of the runtime. What is wrong with it is shown."""
+    """Run a command line and return its event for the runtime; show its errors."""
     try:
         parsed = parse_command(text)
         if command := COMMANDS.get(parsed.name):
@@ -67,6 +64,7 @@ async def run_line(chat: Chat, text: str) -> Event | None:
             return await talk.invoke(chat, parsed.name, parsed.argv)
         if parsed.name in chat.facts.prompts:
             return CommandEvent(parsed.name, parsed.argv)
+        # Last, because a command or prompt with exactly this name wins over a similar tool.
         if as_spelled(parsed.name, chat.facts.manual_tools) in chat.facts.manual_tools:
             return await talk.invoke(chat, parsed.name, parsed.argv)
         raise unknown_command(parsed.name, chat.facts)
@@ -76,14 +74,14 @@ async def run_line(chat: Chat, text: str) -> Event | None:
 
 
 def unknown_command(name: str, facts: Facts) -> UsageError:
-    """A sentence for an unknown command, with the nearest one."""
+    """Return the error for an unknown command, which names the nearest one."""
     talk.check_for_people(name, facts)
     known = [f"/{each}" for each in (*COMMANDS, *facts.manual_tools, *facts.prompts)]
     hint = did_you_mean(f"/{name}", known, "/help lists the commands")
-    return UsageError(f"there is no command '/{visible(name)}'", hint=hint)
+    return UsageError(f"unknown command '/{visible(name)}'", hint=hint)
 
 
 _HELP = SlashCommand("help", show_help, complete_help, most=1)
 _BY_NAME = {command.name: command for command in (_HELP, *session.COMMANDS, *talk.COMMANDS)}
 COMMANDS: Mapping[str, SlashCommand] = {name: _BY_NAME[name] for name in TEXTS if name in _BY_NAME}
-"""In the order of their texts, which is that of ``/help``."""
+"""Commands in the order of ``commands.txt``, which is the order of ``/help``."""

@@ -1,10 +1,8 @@
-"""Commands for the conversation itself, for what a worker has around it, and for tools and what was allowed."""
+"""Commands for the conversation, the model, tools, grants and the trace."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
 from typing import cast, get_args
 
 from rich.console import Group, RenderableType
@@ -34,36 +32,39 @@ from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
 OTHERS = "Others"
-"""The heading of tools without a category, where some have one."""
+"""The heading of tools without a category, if other tools have one."""
 _BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 async def leave(chat: Chat, parsed: ParsedCommand) -> None:
+    """End the conversation."""
     chat.leave()
 
 
 async def show_plan(chat: Chat, parsed: ParsedCommand) -> None:
-    steps = [
-        f"{_BOXES.get(str(step.get('status')), '[?]')} {step.get('step')}"
-        for step in chat.facts.plan
-    ]
-    chat.show(Text("\n".join(map(visible, steps))) if steps else "there is no plan")
+    """Show the plan of the worker."""
+    steps = []
+    for step in chat.facts.plan:
+        box = _BOXES.get(str(step.get("status")), "[?]")
+        steps.append(visible(f"{box} {step.get('step')}"))
+    chat.show(Text("\n".join(steps)) if steps else "there is no plan")
 
 
 async def trace(chat: Chat, parsed: ParsedCommand) -> None:
+    """Show or change the trace level."""
+    levels = f"levels: {', '.join(LEVELS)}"
     if not parsed.args:
-        chat.show(f"the trace level is {chat.trace}: one of {', '.join(LEVELS)}")
+        chat.show(f"the trace level is {chat.trace}; {levels}")
         return
     (level,) = parsed.args
     if level not in LEVELS:
-        raise UsageError(
-            f"'{visible(level)}' is not a trace level", hint=f"one of {', '.join(LEVELS)}"
-        )
+        raise UsageError(f"unknown trace level '{visible(level)}'", hint=levels)
     chat.set_trace(cast(TraceLevel, level))
     chat.show(f"the trace level is {level}")
 
 
 async def show_result(chat: Chat, parsed: ParsedCommand) -> None:
+    """Show a result whole, or list the results."""
     match parsed.args:
         case ():
             chat.unfold(None)
@@ -74,6 +75,7 @@ async def show_result(chat: Chat, parsed: ParsedCommand) -> None:
 
 
 async def model(chat: Chat, parsed: ParsedCommand) -> Event | None:
+    """Show or change the model."""
     if parsed.args:
         return CommandEvent("model", parsed.args)
     chat.show(f"the model is {visible(chat.facts.model)}; /model NAME changes it")
@@ -81,36 +83,33 @@ async def model(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 async def attach(chat: Chat, parsed: ParsedCommand) -> None:
+    """Attach a file to the next message."""
     attachment = read_attachment(typed_path(chat.facts, parsed.args[0]), option="")
     chat.attach(attachment)
     size = counted(len(attachment.data), "byte")
-    chat.show(
-        f"{visible(attachment.name)} ({attachment.media_type}, {size}) goes with your next message"
-    )
+    about = f"{visible(attachment.name)} ({attachment.media_type}, {size})"
+    chat.show(f"{about} is attached to your next message")
 
 
 async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
-    if not chat.facts.manual_tools:
-        chat.show(
-            "this worker has no tools that you may call; those of the model are not listed here"
-        )
+    """List the tools for people by category."""
+    groups: dict[str | None, list[ManualTool]] = {}
+    for tool in sorted(chat.facts.manual_tools.values(), key=lambda each: each.name):
+        groups.setdefault(tool.category, []).append(tool)
+    if not groups:
+        chat.show("this worker has no tools for people; tools for the model are not listed here")
         return
-    tools = sorted(
-        chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)
-    )
-    groups = {category: list(each) for category, each in groupby(tools, key=attrgetter("category"))}
     shown: list[RenderableType] = []
     for category in sorted(groups, key=lambda each: (each is None, each or "")):
         if len(groups) > 1 or category:
             shown.append(Text(visible(category or OTHERS), "bold"))
-        shown.append(
-            in_two_columns((f"/{tool.name}", _what_it_does(tool)) for tool in groups[category])
-        )
+        rows = [(f"/{tool.name}", _describe(tool)) for tool in groups[category]]
+        shown.append(in_two_columns(rows))
     chat.show(Group(*shown))
 
 
-def _what_it_does(tool: ManualTool) -> str:
-    """The label that its author gave it, and the first line of its description; one made of its name says nothing."""
+def _describe(tool: ManualTool) -> str:
+    """Return the summary of a tool, after its label unless that repeats the name."""
     made = tool.name.replace("_", " ").replace("-", " ").casefold()
     if not tool.label or tool.label.casefold() == made:
         return tool.summary
@@ -118,44 +117,41 @@ def _what_it_does(tool: ManualTool) -> str:
 
 
 async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
-    """``/tool NAME ...``: reaches a tool also where a command has its name."""
+    """Call a tool by ``/tool NAME``, also if a command has its name."""
     if not parsed.argv or parsed.argv[0].startswith("-"):
-        raise UsageError(
-            f"usage: /{parsed.name} {TEXTS[parsed.name][0]}",
-            hint="/tools lists the tools that you may call",
-        )
+        usage = f"usage: /{parsed.name} {TEXTS[parsed.name][0]}"
+        raise UsageError(usage, hint="/tools lists the tools that you can call")
     return await invoke(chat, parsed.argv[0], parsed.argv[1:])
 
 
 async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> Event | None:
-    """Have a tool called, with the args that these tokens describe; ``-i`` asks for those that are not given."""
+    """Return the event that calls a tool with typed arguments; ``-i`` asks for missing ones."""
     name = as_spelled(name, chat.facts.manual_tools)
     tool = chat.facts.manual_tools.get(name)
     if tool is None:
         check_for_people(name, chat.facts)
-        hint = did_you_mean(name, chat.facts.manual_tools, "/tools lists them")
-        raise UsageError(f"there is no tool '{visible(name)}' that you may call", hint=hint)
+        hint = did_you_mean(name, chat.facts.manual_tools, "/tools lists the tools")
+        raise UsageError(f"unknown tool '{visible(name)}'", hint=hint)
     args, form = read_typed_args(name, tool.input_schema, argv)
     filled = await chat.fill(name, args) if form else args
     return None if filled is None else ManualToolInvoke(name, filled)
 
 
 def check_for_people(name: str, facts: Facts) -> None:
-    """UsageError where the name is that of a tool that only the model may call."""
+    """Raise UsageError if the tool is for the model only."""
     if any(tool.name == name and not is_manual_tool(tool) for tool in facts.tools()):
-        raise UsageError(
-            f"only the model may call {visible(name)}",
-            hint="/tools lists the tools that you may call",
-        )
+        hint = "/tools lists the tools that you can call"
+        raise UsageError(f"only the model can call {visible(name)}", hint=hint)
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:
-    return beginning(
-        [Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text
-    )
+    """Return completions of the tools for people."""
+    known = [Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()]
+    return beginning(known, text)
 
 
 async def approvals(chat: Chat, parsed: ParsedCommand) -> Event | None:
+    """List the grants of the session, or revoke them."""
     match parsed.args:
         case ():
             _show_grants(chat)
@@ -167,20 +163,20 @@ async def approvals(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 def _show_grants(chat: Chat) -> None:
     if not chat.facts.grants:
-        chat.show("nothing has been allowed for this session")
+        chat.show("nothing is granted for this session")
         return
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for number, grant in enumerate(chat.facts.grants, 1):
+        title = Text(visible(f"{grant.tool_name}: {grant.text}"))
         rules = [Text(visible(rule), "dim") for rule in grant.rules]
-        table.add_row(
-            f"{number}.", Group(Text(visible(f"{grant.tool_name}: {grant.text}")), *rules)
-        )
-    chat.show(Group(table, Text("/approvals revoke N|all takes one back", "dim")))
+        table.add_row(f"{number}.", Group(title, *rules))
+    chat.show(Group(table, Text("to revoke: /approvals revoke N|all", "dim")))
 
 
 async def mode(chat: Chat, parsed: ParsedCommand) -> Event | None:
+    """Show or change the mode."""
     if parsed.args:
         return CommandEvent("mode", parsed.args)
     others = [MODE_TITLES[each] for each in chat.facts.modes if each != chat.facts.mode]
@@ -190,6 +186,7 @@ async def mode(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def complete_revoke(facts: Facts, text: str) -> list[str]:
+    """Return completions of the arguments of ``/approvals``."""
     numbers = [Completion(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
     return beginning(["revoke", *numbers, "all"], text)
 

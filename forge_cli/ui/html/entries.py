@@ -1,4 +1,4 @@
-"""Entries of a transcript as HTML, each by itself or all on a page for a browser that loads and runs nothing."""
+"""Transcript entries as HTML: single entries, or a page without scripts and external files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from forge_cli.ui.terminal.calls import count_changes, main_args, short_args
 from forge_cli.ui.transcript import entries
 from forge_cli.ui.views import FindRenderer, View, no_renderers
 
-SHORT = 160
-"""Characters of the args of a call on its line."""
+MAX_ARGS = 160
+"""Characters of the arguments on the line of a call."""
 MARKS = {"success": "✓", "denied": "⊘", "blocked": "⊘"}
 
 
 def draw_entry(
     entry: entries.TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False
 ) -> str:
-    """The inside of an entry; in a session at work (``live``) a call without a result is still running."""
+    """Return the content of an entry; in a ``live`` session, a call without a result still runs."""
     match entry:
         case entries.Said():
             return draw_said(entry)
@@ -35,16 +35,14 @@ def draw_entry(
             return draw_call(entry, find, live=live)
         case entries.Noted():
             level = f"{entry.level}: " if entry.level else ""
-            spoken = (
-                element("span", level, "unseen") if level else ""
-            )  # a colour and an icon show it
-            return element(
-                "p", spoken + many_lines(entry.text.removeprefix(level)), "note", entry.level
-            )
+            words = many_lines(entry.text.removeprefix(level))
+            if level:  # for screen readers; a colour and an icon show it
+                words = element("span", level, "unseen") + words
+            return element("p", words, "note", entry.level)
 
 
 def draw_said(entry: entries.Said) -> str:
-    """Words of the person as they were typed, words of a worker as the Markdown that they are."""
+    """Return a message: text of a person as it was typed, text of a worker as Markdown."""
     files = "".join(element("p", f"with {one_line(name)}", "quiet", "file") for name in entry.files)
     head = element("h2", one_line(entry.who), "who")
     if not entry.text.strip():
@@ -54,19 +52,17 @@ def draw_said(entry: entries.Said) -> str:
         words, commands = entries.words_and_commands(words)
         shown = element("div", many_lines(words), "words", "plain")
         if commands:
-            shown += f'<details class="fold"><summary>and what you ran</summary>{draw_code(commands, "text")}</details>'
+            inside = "<summary>with the commands that you ran</summary>"
+            shown += element("details", inside + draw_code(commands, "text"), "fold")
     else:
         shown = draw_markdown(words)
-    cut = (
-        element("p", "It ended here: the answer is not complete.", "quiet", "cut")
-        if entry.cut_off
-        else ""
-    )
-    return head + shown + files + cut
+    if entry.cut_off:
+        files += element("p", "The answer is incomplete: it was cut off here.", "quiet", "cut")
+    return head + shown + files
 
 
 def _unfinished(entry: entries.Called, *, live: bool) -> str:
-    """The state of a call that has no result."""
+    """Return the state of a call without a result."""
     if not live:
         return "unfinished"
     if entry.waits:
@@ -77,28 +73,33 @@ def _unfinished(entry: entries.Called, *, live: bool) -> str:
 def draw_call(
     entry: entries.Called, find: FindRenderer = no_renderers, *, live: bool = False
 ) -> str:
-    """A call as one line, which opens to its args, its verdict and its result; it is open where a person called."""
+    """Return a call as a line that opens to its arguments, verdict and result.
+
+    Calls by a person and edits are open.
+    """
     status = entry.status or _unfinished(entry, live=live)
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
     edited = isinstance(entry.shown, Diff) and entry.status == "success"
     args_line = main_args if edited else short_args
-    shown = readable(args_line(entry.args) if isinstance(entry.args, dict) else "", keep="")
+    # In a log that was changed by hand the arguments can be anything.
+    shown = readable(args_line(entry.args), keep="") if isinstance(entry.args, dict) else ""
     title = element("b", one_line(entry.tool), "tool")
-    if len(shown) > SHORT:
-        shown = f"{shown[:SHORT]}…"
+    if len(shown) > MAX_ARGS:
+        shown = f"{shown[:MAX_ARGS]}…"
     args = element("span", one_line(shown), "args") if shown else ""
     state = element("span", one_line(status), "state")
     sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
     changes = ""
     if isinstance(entry.shown, Diff) and edited:
         changes = element("span", one_line(count_changes(entry.shown)), "changes")
-    line = f"<summary>{sign} {title} {args} {changes} {state}</summary>"
+    inside = f"<summary>{sign} {title} {args} {changes} {state}</summary>"
+    inside += draw_call_body(entry, find)
     opened = " open" if entry.by_person or edited else ""
-    return f'<details class="call {one_line(status)}"{opened}>{line}{draw_call_body(entry, find)}</details>'
+    return f'<details class="call {one_line(status)}"{opened}>{inside}</details>'
 
 
 def draw_call_body(entry: entries.Called, find: FindRenderer = no_renderers) -> str:
-    """Args, verdict and result."""
+    """Return the arguments, the verdict and the result of a call."""
     short, blocks = entries.split_args(entry.args, entry.shown)
     rows = "".join(
         f"<dt>{one_line(name)}</dt><dd><code>{one_line(value)}</code></dd>"
@@ -107,16 +108,18 @@ def draw_call_body(entry: entries.Called, find: FindRenderer = no_renderers) -> 
     pieces = [element("dl", rows, "args") if rows else "", *map(draw_block, blocks)]
     if entry.verdict:
         pieces.append(element("p", one_line(entry.verdict), "verdict"))
-    drawn = draw_result(entry.shown, find, entry.distribution) if entry.shown is not None else ""
+    drawn = text = ""
+    if entry.shown is not None:
+        drawn = draw_result(entry.shown, find, entry.distribution)
+        text = entry.shown.text()
     if entry.status:
-        text = entry.shown.text() if entry.shown is not None else ""
         look = "success" if entry.status == "success" else "failure"
         pieces.append(element("p", one_line(entry.ending(text)), "ending", look))
     return "".join(pieces) + drawn
 
 
 def draw_block(block: entries.ArgumentBlock) -> str:
-    """A long arg with its name."""
+    """Return a long argument with its name."""
     name = element("p", one_line(block.name), "quiet", "label")
     text = block.text.strip("\n")
     drawn = draw_diff(text) if block.language == "diff" else draw_code(text, block.language)
@@ -127,6 +130,7 @@ FRAME = Path(__file__).with_name("page.html")
 
 
 def page(told: entries.Transcript, find: FindRenderer = no_renderers) -> str:
+    """Return a whole transcript as an HTML page."""
     about = f"{told.worker} with {told.model}, {told.started}, in {told.workspace}"
     head = element("h1", one_line(told.session)) + element("p", one_line(about), "quiet")
     body = [element("header", head), *(_indented(entry, find) for entry in told.entries)]
@@ -145,9 +149,8 @@ def _indented(entry: entries.TranscriptEntry, find: FindRenderer) -> str:
 def _draw(entry: entries.TranscriptEntry, find: FindRenderer) -> str:
     match entry:
         case entries.Said():
-            return element(
-                "section", draw_entry(entry, find), "user" if entry.who == "user" else "other"
-            )
+            who = "user" if entry.who == "user" else "other"
+            return element("section", draw_entry(entry, find), who)
         case entries.Called():
             name = element("p", element("code", element("b", one_line(entry.tool))))
             return element("section", name + draw_call_body(entry, find), "call")

@@ -1,4 +1,4 @@
-"""Markdown of a model as HTML, also while it grows: no markup of its own, no images from elsewhere; and code."""
+"""Markdown of a model as HTML, also while it grows, without its own HTML and images; and code."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from pygments.util import ClassNotFound
 from forge_cli.core.text import readable, visible
 from forge_cli.ui.tasks import mark_tasks
 
-LONGEST = 200_000
-"""Characters that are read as Markdown; what is longer is shown as it is."""
+MAX_MARKDOWN = 200_000
+"""Characters of Markdown to render; longer text is shown as it is."""
 _LINK = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
 _END = "\\s<>\"'`|\\\\。、，；：！？）」』】"
 _BARE = re.compile(rf"https?://[^{_END}]*[^{_END}.,;:!?)\]}}*_~]", re.IGNORECASE)
-"""An address in the middle of a sentence, without what ends the sentence."""
+"""An address within a sentence, without the punctuation after it."""
 _ALIGNED = re.compile(r"text-align:\s*(left|center|right)")
-_BELOW = 2
-"""A page has headings of its own above those of an answer."""
+_HEADING_OFFSET = 2
+"""Levels of headings that the page has above those of an answer."""
 Tokens = Sequence[Token]
 
 
 def draw_markdown(text: str) -> str:
-    """Text that a model wrote."""
-    if len(text) > LONGEST:
+    """Return the Markdown of a model as HTML."""
+    if len(text) > MAX_MARKDOWN:
         return element("div", many_lines(text), "words", "plain")
     return element("div", markdown_parser().render(readable(text)), "words")
 
@@ -48,7 +48,7 @@ def _is_link(url: str) -> bool:
 
 @cache
 def markdown_parser() -> MarkdownIt:
-    """The one parser and renderer of answers."""
+    """Return the parser and renderer of answers."""
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
     parser.validateLink = _is_link  # type: ignore[method-assign]
@@ -73,10 +73,11 @@ def _link_addresses(state: StateCore) -> None:
 
 
 def _with_links(tokens: Iterable[Token]) -> Iterator[Token]:
-    """The same, with a link for each address that is not part of one."""
+    """Yield tokens with a link around each bare address."""
     inside = 0
     for token in tokens:
-        inside += token.nesting if token.type in ("link_open", "link_close") else 0
+        if token.type in ("link_open", "link_close"):
+            inside += token.nesting
         if token.type != "text" or inside:
             yield token
             continue
@@ -101,18 +102,18 @@ def _draw_fence(
 def _draw_heading(
     self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
-    """A level below the heading that it belongs to, whichever level the model began with and left out."""
+    """Return a heading one level below its parent, even if the model skips levels."""
     above: list[str] = env.setdefault("headings", [])
     if tokens[at].nesting == 1:
         above[:] = [*(tag for tag in above if tag < tokens[at].tag), tokens[at].tag]
-    tag = f"h{min(len(above) + _BELOW, 6)}"
+    tag = f"h{min(len(above) + _HEADING_OFFSET, 6)}"
     return f"<{tag}>" if tokens[at].nesting == 1 else f"</{tag}>\n"
 
 
 def _draw_cell(
     self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
-    """Alignment is a class: the page allows no style in an element."""
+    """Return a cell with its alignment as a class: the page forbids inline styles."""
     token = tokens[at]
     aligned = _ALIGNED.search(str(token.attrGet("style") or ""))
     return f'<{token.tag} class="{aligned[1]}">' if aligned else f"<{token.tag}>"
@@ -130,32 +131,32 @@ def _draw_link(
     return self.renderToken(tokens, at, options, env)
 
 
-HIGHLIGHTED = 30_000
-"""Characters of code that are coloured; what is longer would hold up everybody else."""
+MAX_HIGHLIGHTED = 30_000
+"""Characters of code to highlight; longer code would block the event loop."""
 STYLE_SHEET = Path(__file__).with_name("pygments.css")
 _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
 
 
 def one_line(text: str) -> str:
-    """One line of text, whatever is in it."""
+    """Return untrusted text as one escaped line."""
     return escape(visible(text))
 
 
 def many_lines(text: str, *, exact: bool = False) -> str:
-    """Text of several lines; ``exact`` is for what somebody decides upon."""
+    """Return untrusted text as escaped lines; ``exact`` is for previews that a person decides on."""
     return escape(visible(text, keep="\n\t") if exact else readable(text))
 
 
 def element(tag: str, inside: str, *classes: str) -> str:
-    """An element around HTML that is drawn already."""
+    """Return an element around HTML."""
     named = " ".join(filter(None, classes))
     return f'<{tag} class="{named}">{inside}</{tag}>' if named else f"<{tag}>{inside}</{tag}>"
 
 
 def draw_code(text: str, language: str = "text", name: str = "", *, exact: bool = False) -> str:
-    """A block of code; where no language is named, the end of the file's name may tell it."""
+    """Return a block of code; without a language, the file ``name`` can give it."""
     inside = many_lines(text, exact=exact)
-    if len(text) <= HIGHLIGHTED and (lexer := _lexer(language, name)):
+    if len(text) <= MAX_HIGHLIGHTED and (lexer := _lexer(language, name)):
         shown = visible(text, keep="\n\t") if exact else readable(text)
         inside = highlight(shown, lexer, _FORMATTER).removesuffix("\n")
     return element("pre", element("code", inside), "code")
@@ -164,12 +165,9 @@ def draw_code(text: str, language: str = "text", name: str = "", *, exact: bool 
 def _lexer(language: str, name: str) -> Lexer | None:
     if language not in ("", "text"):
         return _named_lexer(language.lower())
-    ending = re.search(r"[^/]*\Z", name)
-    return (
-        _file_lexer(ending[0].rpartition(".")[1] + ending[0].rpartition(".")[2])
-        if ending and ending[0]
-        else None
-    )
+    file = name.rpartition("/")[2]
+    _, dot, suffix = file.rpartition(".")
+    return _file_lexer(dot + suffix) if file else None
 
 
 @cache
@@ -187,31 +185,32 @@ def _file_lexer(ending: str) -> Lexer | None:
 
 
 def style_sheet() -> str:
-    """The colours of code for a light and a dark scheme, each legible on what is behind it."""
+    """Return the colours of code for a light and a dark scheme."""
     return STYLE_SHEET.read_text("utf-8")
 
 
 _MARKS = re.compile(r"[-=*_#>|`~+:\s]*|\s*\d+[.)]?\s*")
-"""A line that may become a rule, a heading, an item, a fence or a row."""
+"""An incomplete line that may become a rule, a heading, an item, a fence or a row."""
 _OPEN_LINK = re.compile(r"\[([^\[\]]*)(\](\([^()\s]*)?)?\Z")
 _CODE = re.compile(r"`[^`]*`")
 _VERBATIM = ("fence", "code_block")
 
 
 class GrowingMarkdown:
-    """Takes the text of one answer as it comes; ``draw`` gives HTML that stays as it is, and what follows it."""
+    """The HTML of an answer that is still being written."""
 
     def __init__(self) -> None:
         self.done = ""
-        """HTML of the blocks that nothing can change any more."""
+        """The HTML of complete blocks."""
         self._rest = ""
         self._env: MutableMapping[str, Any] = {}
 
     def add(self, text: str) -> None:
+        """Add text of the answer."""
         self._rest += text
 
     def draw(self) -> tuple[str, str]:
-        """The blocks that were completed since the last time, and the one after them as far as it is known."""
+        """Return the HTML of newly completed blocks, and of the incomplete block after them."""
         self._rest = readable(self._rest)
         shown = _without_marks(self._rest)
         lines = shown.split("\n")
@@ -225,12 +224,9 @@ class GrowingMarkdown:
         return certain, self._draw_last("\n".join(lines), blocks[-1] if blocks else None)
 
     def _blocks(self, text: str) -> list[Token]:
-        """The line at which each block of the outermost level begins."""
-        return [
-            token
-            for token in markdown_parser().parse(text, deepcopy(self._env))
-            if token.level == 0 and token.map
-        ]
+        """Return the first token of each top-level block."""
+        tokens = markdown_parser().parse(text, deepcopy(self._env))
+        return [token for token in tokens if token.level == 0 and token.map]
 
     def _draw_last(self, text: str, block: Token | None) -> str:
         if block is None:
@@ -248,19 +244,23 @@ def _first_line(block: Token) -> int:
 
 
 def _without_marks(text: str) -> str:
+    """Return a text without its last line if that may still change its meaning."""
     head, line_break, line = text.rpartition("\n")
     return head + line_break if _MARKS.fullmatch(line) else text
 
 
 def _without_rows(text: str) -> str:
-    """A paragraph up to the row that may be the head of a table."""
-    lines = text.split("\n")
-    rows = [number for number, line in enumerate(lines) if line.lstrip().startswith("|")]
-    return "\n".join(lines[: rows[0]]) if rows else text
+    """Return a paragraph up to a row that may be the head of a table."""
+    shown = []
+    for line in text.split("\n"):
+        if line.lstrip().startswith("|"):
+            break
+        shown.append(line)
+    return "\n".join(shown)
 
 
 def _closed(line: str) -> str:
-    """Return a line with the code, bold words or link that it begins closed."""
+    """Return a line with its open code, bold words or link closed."""
     if line.count("`") % 2:
         return line[:-1] if line.endswith("`") else f"{line}`"
     line = _OPEN_LINK.sub(r"\1", line)

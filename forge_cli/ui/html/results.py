@@ -1,4 +1,4 @@
-"""Results as HTML: each form of a view drawn, with the numbers of a diff, the rows of a table and pictures as such."""
+"""Results as HTML: texts, diffs with line numbers, tables, trees and pictures."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from forge_cli.ui.views import (
     View,
     cell,
     describe_image,
+    image_content,
     is_hidden,
     no_renderers,
     view_of,
 )
 
-LONG = 30
-"""Lines of a result; a longer one is folded away."""
-MOST = 2000
-"""Rows of a table, or entries of a tree."""
+FOLD_AFTER = 30
+"""Lines after which a result is folded."""
+MAX_ROWS = 2000
+"""Rows of a table, or entries of a tree, to show."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _CHECKS = {"[x] ": ("done", "✓ "), "[>] ": ("now", "▸ "), "[ ] ": ("open", "☐ ")}
 _SIGNS = {"+": "plus", "-": "minus", "file": "file"}
@@ -36,7 +37,7 @@ _SIGNS = {"+": "plus", "-": "minus", "file": "file"}
 def draw_result(
     value: ResultValue, find: FindRenderer = no_renderers, distribution: str | None = None
 ) -> str:
-    """A result that a tool of this distribution gave."""
+    """Return the result of a tool of this distribution as HTML."""
     if not is_hidden(value) and (picture := _draw_picture(value)):
         return picture
     pictures = () if is_hidden(value) else map(_draw_picture, shown_files(value))
@@ -44,17 +45,19 @@ def draw_result(
 
 
 def draw_view(view: View, *, fold: bool = True) -> str:
-    """A view, folded away where it is long or says so."""
+    """Return a view as HTML, folded if it is long or asks for it."""
     if view.form == "hidden":
         return ""
     above = element("p", one_line(view.note), "quiet") if view.note else ""
-    above += element("p", many_lines(view.head, exact=view.exact), "head") if view.head else ""
-    return above + (fold_away(_draw(view), _height(view), view) if fold else _draw(view))
+    if view.head:
+        above += element("p", many_lines(view.head, exact=view.exact), "head")
+    drawn = _draw(view)
+    return above + (fold_away(drawn, _height(view), view) if fold else drawn)
 
 
 def fold_away(drawn: str, lines: int, view: View) -> str:
-    """Put long content behind a line that opens it."""
-    folded = lines > LONG if view.collapsed is None else view.collapsed
+    """Fold long content behind a line that opens it."""
+    folded = lines > FOLD_AFTER if view.collapsed is None else view.collapsed
     if not folded:
         return drawn
     return f'<details class="fold"><summary>{counted(lines, "line")}</summary>{drawn}</details>'
@@ -81,67 +84,55 @@ def _draw(view: View) -> str:
         case "checklist":
             return _draw_checklist(view)
         case "code":
-            return draw_code(
-                view.text.removesuffix("\n"), view.language, view.name, exact=view.exact
-            )
+            code = view.text.removesuffix("\n")
+            return draw_code(code, view.language, view.name, exact=view.exact)
         case "json":
             return draw_code(view.text, "json", exact=view.exact)
         case _:
-            return element(
-                "pre", many_lines(view.text.removesuffix("\n"), exact=view.exact), "text", bounded
-            )
+            shown = many_lines(view.text.removesuffix("\n"), exact=view.exact)
+            return element("pre", shown, "text", bounded)
 
 
 def draw_diff(patch: str, *classes: str, exact: bool = True) -> str:
-    """A patch, each line with its number in the old and in the new file."""
+    """Return a patch with the line numbers of the old and the new file."""
     lines = list(number_lines(patch.split("\n")))
-    widths = [
-        len(str(max((getattr(line, side) or 0 for line in lines), default=0)))
-        for side in ("old", "new")
-    ]
-    return element(
-        "pre", "\n".join(_draw_line(line, widths, exact) for line in lines), "diff", *classes
-    )
+    widths = {}
+    for side in ("old", "new"):
+        widths[side] = len(str(max((getattr(line, side) or 0 for line in lines), default=0)))
+    drawn = [_draw_line(line, widths, exact) for line in lines]
+    return element("pre", "\n".join(drawn), "diff", *classes)
 
 
-def _draw_line(line: DiffLine, widths: list[int], exact: bool) -> str:
+def _draw_line(line: DiffLine, widths: Mapping[str, int], exact: bool) -> str:
     text = many_lines(line.text, exact=exact)
     if line.sign not in tuple(" +-"):
-        bare = (
-            line.sign == "" and line.text[:1] in tuple("+-") and line.text[:3] not in ("+++", "---")
-        )
-        return element(
-            "span", text, _SIGNS[line.text[0]] if bare else _SIGNS.get(line.sign, "about")
-        )
-    numbers = "".join(
-        element("span", f"{str(getattr(line, side) or '').rjust(width)} ", side)
-        for side, width in zip(("old", "new"), widths, strict=True)
-    )
-    return element(
-        "span",
-        f"{element('span', numbers, 'gutter')}<span>{line.sign}{text}</span>",
-        _SIGNS.get(line.sign, "same"),
-    )
+        sign = line.sign
+        if not sign and not line.text.startswith(("+++", "---")):
+            sign = line.text[:1]  # a patch without hunks still has lines with signs
+        return element("span", text, _SIGNS.get(sign, "about"))
+    numbers = ""
+    for side, width in widths.items():
+        numbers += element("span", f"{str(getattr(line, side) or '').rjust(width)} ", side)
+    inside = f"{element('span', numbers, 'gutter')}<span>{line.sign}{text}</span>"
+    return element("span", inside, _SIGNS.get(line.sign, "same"))
 
 
 def _draw_table(grid: Grid, view: View) -> str:
     heads = "".join(f'<th scope="col">{one_line(column)}</th>' for column in grid.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{many_lines(item, exact=view.exact)}</td>" for item in row) + "</tr>"
-        for row in grid.rows[:MOST]
-    )
-    more = (
-        element("p", f"{counted(len(grid.rows) - MOST, 'more row')}", "quiet")
-        if len(grid.rows) > MOST
-        else ""
-    )
-    return f'<div class="table"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
+    rows = ""
+    for row in grid.rows[:MAX_ROWS]:
+        cells = "".join(element("td", many_lines(item, exact=view.exact)) for item in row)
+        rows += element("tr", cells)
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    if len(grid.rows) > MAX_ROWS:
+        table += element("p", counted(len(grid.rows) - MAX_ROWS, "more row"), "quiet")
+    return element("div", table, "table")
 
 
 def _draw_tree(data: Mapping[str, Any] | list[Any], view: View) -> str:
     entries = list(data.items() if isinstance(data, Mapping) else enumerate(data))
     items = []
-    for key, item in entries[:MOST]:
+    for key, item in entries[:MAX_ROWS]:
         name = str(key) if isinstance(data, Mapping) else f"[{key}]"
         if isinstance(item, dict | list) and item:
             items.append(f"<li>{one_line(name)}{_draw_tree(item, view)}</li>")
@@ -150,8 +141,8 @@ def _draw_tree(data: Mapping[str, Any] | list[Any], view: View) -> str:
         else:
             shown = f"{key}: {cell(item)}" if isinstance(data, Mapping) else cell(item)
             items.append(f"<li>{many_lines(shown, exact=view.exact)}</li>")
-    if len(entries) > MOST:
-        items.append(f"<li>... {len(entries) - MOST} more</li>")
+    if len(entries) > MAX_ROWS:
+        items.append(f"<li>... {len(entries) - MAX_ROWS} more</li>")
     return f"<ul>{''.join(items)}</ul>"
 
 
@@ -159,14 +150,13 @@ def _draw_checklist(view: View) -> str:
     items = []
     for line in view.text.removesuffix("\n").split("\n"):
         look, mark = _CHECKS.get(line[:4], ("", ""))
-        items.append(
-            element("li", mark + many_lines(line[4:] if mark else line, exact=view.exact), look)
-        )
+        words = line[4:] if mark else line
+        items.append(element("li", mark + many_lines(words, exact=view.exact), look))
     return element("ul", "".join(items), "checklist")
 
 
 def _draw_picture(value: ResultValue) -> str | None:
-    """A picture as such, where its bytes are what its type says."""
+    """Return a picture; None if the result is none, or its bytes are of another type."""
     if isinstance(value, Image):
         mime = value.media_type.partition(";")[0].strip().lower()
         if mime not in PICTURES or media_type(value.data) != mime:
@@ -175,13 +165,7 @@ def _draw_picture(value: ResultValue) -> str | None:
     if not isinstance(value, Custom) or (value.display and value.display.preferred_view):
         return None
     mime = (value.mime_type or "").partition(";")[0].strip().lower()
-    fields = value.data if isinstance(value.data, Mapping) else {}
-    named = (fields.get(key) for key in ("data", "base64", "content"))
-    content = (
-        value.data
-        if isinstance(value.data, str)
-        else next((each for each in named if isinstance(each, str)), "")
-    )
+    content = image_content(value.data)
     if mime not in PICTURES or not content:
         return None
     try:
@@ -194,7 +178,7 @@ def _draw_picture(value: ResultValue) -> str | None:
 
 
 def draw_picture(mime: str, data: bytes, about: str) -> str:
-    """A picture of a type that browsers only draw."""
+    """Return a picture with a caption; ``mime`` has to be a type without scripts."""
     source = f"data:{mime};base64,{base64.b64encode(data).decode()}"
     caption = element("figcaption", one_line(about), "quiet")
     return f'<figure class="picture"><img src="{source}" alt="{one_line(about)}">{caption}</figure>'

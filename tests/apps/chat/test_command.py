@@ -36,7 +36,7 @@ def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
     assert done.returncode == 0
     assert done.stdout == f"{talker.folder}\nHello you.\n"
     assert "script:script.yaml" in done.stderr
-    assert "there is no command '/nothing'" in done.stderr
+    assert "unknown command '/nothing'" in done.stderr
     assert "this worker has no shell tool for people" in done.stderr
     assert "deploy" in done.stderr
     assert "Traceback" not in done.stderr

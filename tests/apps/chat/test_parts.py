@@ -104,10 +104,10 @@ def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
     text = "ask @alice about @nope.txt, @note.tx, @note and @notes.txt. in @src/ and @blob."
     assert [file.name for file in places.attachments(text)] == ["notes.txt"]
     assert list(places.warnings(text)) == [
-        f"@blob is {NEITHER}, so it is sent as text only",
         "@nope.txt is not a file, so it is sent as text only",
         "@note.tx is not a file, so it is sent as text only; did you mean @notes.txt?",
         "@note is not a file, so it is sent as text only; did you mean @notes.txt?",
+        f"@blob is {NEITHER}, so it is sent as text only",
     ]
 
 

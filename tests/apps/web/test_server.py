@@ -236,7 +236,7 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
 def test_a_message_is_as_long_as_one_of_the_command_line_at_most(
     tester: Project, monkeypatch
 ) -> None:
-    monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_TASK", 1000)
+    monkeypatch.setattr("forge_cli.apps.web.api.MAX_TASK_BYTES", 1000)
     monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_BODY", 5000)
     script(tester, "Done.")
 
@@ -246,7 +246,7 @@ def test_a_message_is_as_long_as_one_of_the_command_line_at_most(
         for text in ("x" * 1001, "ü" * 501):
             refused = await browser.act(session, "input", 400, text=text)
             assert refused["error"].startswith(
-                "the message has more than 1000 bytes, the most that one may have\n  put it"
+                "the message has more than 1000 bytes, the maximum\n  write it"
             )
         refused = await browser.act(session, "input", 400, text="x" * 5000)
         assert refused["error"].startswith("the request has more than")
@@ -312,7 +312,7 @@ def test_tries_of_a_model_are_one_warning_that_counts() -> None:
     shown = [(item["level"], item["html"]) for item in drawing.history(0)]
     assert [level for level, _ in shown] == ["warning passing", "warning", ""]
     assert "(3 of 5)" in shown[0][1]
-    assert "the answer is not complete" in shown[2][1]
+    assert "The answer is incomplete" in shown[2][1]
 
 
 def test_a_try_that_came_to_nothing_leaves_no_text() -> None:

@@ -168,7 +168,7 @@ def test_a_tool_of_the_model_is_none_for_people(screen: Screen, line: str) -> No
     ]
     assert (
         screen.type(line)
-        == "only the model may call ask_me\n  /tools lists the tools that you may call\n"
+        == "only the model can call ask_me\n  /tools lists the tools that you can call\n"
     )
     assert screen.emitted == []
 
@@ -183,10 +183,10 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("/hlep", "there is no command '/hlep'\n  did you mean '/help'?"),
-        ("/nope", "there is no command '/nope'\n  /help lists the commands"),
+        ("/hlep", "unknown command '/hlep'\n  did you mean '/help'?"),
+        ("/nope", "unknown command '/nope'\n  /help lists the commands"),
         ("/pusj", "did you mean '/push'?"),
-        ("/help nope", "there is no command '/nope'"),
+        ("/help nope", "unknown command '/nope'"),
         ("/undo --lst", "column 7: /undo has no option 'lst'\n  did you mean '--list'?"),
         ("/clear now", "usage: /clear"),
         ("/save --last a.md b.md", "usage: /save [--last] [FILE]"),
@@ -196,12 +196,12 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
         ("/undo --all 3", "usage: /undo"),
         ("/attach", "usage: /attach FILE"),
         ("/x 'open", "column 4: unclosed quote '"),
-        ("/trace loud", "'loud' is not a trace level"),
+        ("/trace loud", "unknown trace level 'loud'"),
         ("/approvals drop 1", "usage: /approvals [revoke N|all]"),
         ("/save --last", "there is no answer yet"),
-        ("/save", "this session is not kept"),
+        ("/save", "this session is not stored"),
         ("/tool", "usage: /tool NAME"),
-        ("/t nope", "there is no tool 'nope' that you may call"),
+        ("/t nope", "unknown tool 'nope'"),
         (
             "/push main",
             "'main' is neither KEY=VALUE nor --KEY VALUE\n  usage: /push --branch VALUE [--force]",
@@ -314,7 +314,7 @@ def test_commands_that_run_in_the_background_are_listed(screen: Screen) -> None:
 
 
 def test_grants_are_numbered_with_their_rules(screen: Screen) -> None:
-    assert screen.type("/approvals") == "nothing has been allowed for this session\n"
+    assert screen.type("/approvals") == "nothing is granted for this session\n"
     rule = "toolsets.shell.rules: [{pattern: git status, approval: preApproved}]"
     screen.bus.emit(
         GrantsEvent(
@@ -342,7 +342,8 @@ def test_a_file_goes_with_the_next_message(screen: Screen, tmp_path: Path) -> No
     screen.facts.workspace = str(tmp_path)
     (tmp_path / "a.txt").write_text("hello")
     assert (
-        screen.type("/attach a.txt") == "a.txt (text/plain, 5 bytes) goes with your next message\n"
+        screen.type("/attach a.txt")
+        == "a.txt (text/plain, 5 bytes) is attached to your next message\n"
     )
     assert screen.attached == [Attachment("a.txt", "text/plain", b"hello")]
     assert "there is no such file" in screen.type("/attach b.txt")
@@ -406,7 +407,7 @@ def test_the_last_answer_is_written_once(screen: Screen, tmp_path: Path) -> None
     screen.bus.emit(MessageEvent(Message("assistant", "The answer.")))
     assert screen.type("/save --last answer.md") == f"wrote {tmp_path}/answer.md (12 bytes)\n"
     assert (tmp_path / "answer.md").read_text() == "The answer.\n"
-    assert "is there already" in screen.type("/save --last answer.md")
+    assert "already exists" in screen.type("/save --last answer.md")
 
 
 def past_session(project: Project, task: str, title: str | None = None) -> str:
@@ -438,7 +439,7 @@ def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project:
         past_session(project, "count", "Counting sheep"),
         past_session(project, "Pay the tax"),
     )
-    assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"
+    assert screen.type("/sessions") == "no other session of clerk in this folder\n"
     screen.facts.workspace = str(Path.cwd())
     assert typed(screen, "/sessions", "zzz", "1") == [CommandEvent("resume", (tax,))]
     shown = screen.type("/sessions")

@@ -22,8 +22,8 @@ from forge_cli.files.lookup import SHIPPED
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.html.entries import draw_entry
 from forge_cli.ui.html.markdown import (
-    HIGHLIGHTED,
-    LONGEST,
+    MAX_HIGHLIGHTED,
+    MAX_MARKDOWN,
     GrowingMarkdown,
     draw_code,
     draw_markdown,
@@ -387,8 +387,8 @@ def test_an_answer_looks_while_it_grows_as_it_will_and_ends_as_it_is_drawn_whole
 
 
 def test_what_is_too_long_to_be_read_is_shown_as_it_is() -> None:
-    assert "**" in draw_markdown("**a** " * (LONGEST // 6 + 1))
-    assert "<span" not in draw_code("x = 1\n" * (HIGHLIGHTED // 6 + 1), "python")
+    assert "**" in draw_markdown("**a** " * (MAX_MARKDOWN // 6 + 1))
+    assert "<span" not in draw_code("x = 1\n" * (MAX_HIGHLIGHTED // 6 + 1), "python")
     assert "<span" in draw_code("x = 1\n", "python")
     assert "<span" in draw_code("x = 1\n", name="src/a.py")
     assert "<span" not in draw_code("x = 1\n", "no-such-language")
@@ -477,7 +477,7 @@ def test_a_request_has_the_parts_of_the_terminal() -> None:
         "high (it can start",
     ):
         assert words in drawn
-    assert "shown as an escape" in drawn
+    assert "shown as escapes" in drawn
     shipped = Mark(str(SHIPPED / "coder.yaml"), 34, 14)
     assert "(coder.yaml:34:14)" in Checked(draw_request(request("it asks", where=shipped))).text
     diff = request("x", args={"path": "a"}, preview=Diff.of("a", "1\n", "2\n"))
