@@ -18,7 +18,7 @@ class Launch:
         """Keep the signal ``mask`` to restore; if it is None, no signals are held."""
         self._mask = mask
         self.report: ResultReport | None = None
-        """The result object to print in any case; None until the options of a command ask for it."""
+        """The result object to print in any case; None until the options ask for it."""
 
     def release_signals(self) -> None:
         """Deliver the signals that were held."""

@@ -53,7 +53,7 @@ class _Listener(Struct):
     task: asyncio.Task[object] | None
     interrupt: Callable[[str], object] = _ignore
     ready: Callable[[], bool] = _never
-    """Return True once ``interrupt`` can stop the work in order; until then the task is cancelled."""
+    """Returns True once ``interrupt`` can stop the work in order; before, the task is cancelled."""
     on_key: Callable[[], object] | None = None
     """Takes Ctrl+C as a key in a conversation."""
     watchdog: Watchdog | None = None
@@ -96,7 +96,7 @@ class _Listener(Struct):
 
     def _stop(self, number: int) -> None:
         """Stop the work of the innermost listener, which may have begun after the signal came."""
-        # Cancelling the task of this one would end a run that has begun with 130, whatever the signal.
+        # Cancelling the task would end a run that has begun with 130, whatever the signal.
         if self in _listeners and _listeners[-1] is not self:
             _listeners[-1]._stop(number)
         elif self.ready():

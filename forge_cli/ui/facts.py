@@ -1,4 +1,4 @@
-"""The current state of a conversation, collected from its events for the status line and commands."""
+"""The current state of a conversation, collected from its events."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Places:
         return found[:MAX_OFFERED]
 
     def search(self, begun: str) -> list[str]:
-        """Return the paths that begin with ``begun``, then files that contain it, the best first."""
+        """Return paths that begin with ``begun``, then files that contain it, the best first."""
         begins = self.complete(begun)
         if not begun or begun[0] in "/~":
             return begins
@@ -175,7 +175,7 @@ def _list_files(folder: Path) -> Sequence[str]:
 
 
 def pasted_image() -> Attachment | None:
-    """Return the image in the clipboard of the desktop; None without one, or a program to read it."""
+    """Return the image in the clipboard, or None, also if no program can read it."""
     for command in _CLIPBOARDS:
         if shutil.which(command[0]):
             try:

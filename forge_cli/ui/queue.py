@@ -86,13 +86,14 @@ class MessageQueue:
                 pass
 
     def began(self) -> None:
-        """The worker has taken a message up."""
+        """Note that the worker has begun a message."""
         self.since = self.since or time.monotonic()
         self._settle()
 
     def ended(self, status: ResultStatus) -> None:
-        """The worker is done with a message; the next one is sent once everything about this one was told."""
+        """Note that the worker has finished a message; the next one is sent soon."""
         self.since = None
+        # Soon, so that everything about this message is shown before the next one.
         asyncio.get_running_loop().call_soon(self._send_next)
 
     async def wait_until_idle(self) -> None:

@@ -81,7 +81,7 @@ class QuietServer(uvicorn.Server):
 
 
 def new_server(app: Any) -> uvicorn.Server:
-    """Return a server that runs until its ``should_exit``; the app calls ``let_in`` to authenticate."""
+    """Return a server that runs until ``should_exit``; the app authenticates by ``let_in``."""
     config = uvicorn.Config(
         app,
         http=GuardedConnection,

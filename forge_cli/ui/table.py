@@ -79,7 +79,7 @@ def print_json(data: Any, stream: TextIO | None = None, *, indent: int | None = 
 
 
 def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows, each a mapping by column name; a row with the key ``error`` is red and ends with it.
+    """Print rows, each a mapping by column name; a row with an ``error`` is red and ends with it.
 
     On a terminal the last column gets the remaining room and is cut. Columns with a ``drop`` are
     left out if they leave too little.

@@ -112,7 +112,7 @@ class View(Struct, frozen=True):
         return lines if lines is None or wanted is None else min(lines, wanted)
 
     def with_hints(self, hints: DisplayHints) -> View:
-        """Return the view with the limits of hints, which are third-party data and may be invalid."""
+        """Return the view with the limits of hints; invalid third-party hints are ignored."""
         height = self.max_height
         if isinstance(hints.max_height, int) and hints.max_height > 0:
             height = hints.max_height if height is None else min(height, hints.max_height)

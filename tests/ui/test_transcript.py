@@ -254,11 +254,11 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (ContextUsage(1, 2), None),
         (
             ContextUsage(1, 2, ("a", "b")),
-            "room was made: the results of 2 calls were taken out of the history",
+            "the history was shortened: the results of 2 calls were removed",
         ),
         (
             ContextUsage(1, 2, None, 4),
-            "room was made: a summary stands for 4 messages from here on",
+            "the history was shortened: a summary replaces 4 messages",
         ),
         (
             NetworkAccess("a.example", 80, True, "user", "c"),
@@ -272,7 +272,7 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         ),
         (InputPrompt("r", "Who?"), "asks: Who?"),
         (UserInput("r", "Me"), None),
-        (ContextUsage(0, 2, cleared=True), "the model starts over"),
+        (ContextUsage(0, 2, cleared=True), "the model starts with an empty history"),
         (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 0 turns, 0 calls"),
         (SessionEnd({"status": "odd", "turns": "x"}), "odd: 0 turns, 0 calls"),
         (TurnEndEvent(1, "end", Usage()), None),

@@ -65,7 +65,7 @@ def chat(
         str | None,
         typer.Argument(
             metavar="WORKER",
-            help="Worker, as for run. Default: worker.yaml, a trusted worker of the folder, or coder.",
+            help="Worker, as for run. Default: worker.yaml, a trusted one of the folder, or coder.",
         ),
     ] = None,
     *,

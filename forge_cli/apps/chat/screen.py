@@ -455,7 +455,7 @@ class ChatScreen(TypedLine):
         return keys
 
     def _stop(self) -> None:
-        """Stop the process group for the shell; prompt_toolkit draws everything again afterwards."""
+        """Stop the process group for the shell; prompt_toolkit redraws everything afterwards."""
         self._write(FOCUS_OFF)
         os.kill(0, signal.SIGTSTP)
         self._write(FOCUS_ON)

@@ -45,7 +45,7 @@ class SignallingInput(Vt100Input):
         super().__init__(stdin)
         self.before: list[Any] = termios.tcgetattr(stdin.fileno())
         self.stays_raw = False
-        """Whether the mode stays raw while a question, which reads keys itself, has the terminal."""
+        """Whether the mode stays raw during a question, which reads keys itself."""
         self._raw = False
 
     @contextmanager

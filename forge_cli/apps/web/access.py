@@ -1,7 +1,7 @@
-"""Access to the page: with a token, and from the page itself; no other page, name or neighbour gets through.
+"""Access control of the page: a token, and protection against requests from other pages.
 
-The files of the page hold nothing private, and everyone who reaches the server by its own name may load them. All else
-needs a token, which is no cookie: browsers send the cookies of one port to every other port of the same host.
+The files of the page are not private. Everything else needs a token. It is no cookie, because
+browsers send the cookies of one port to all ports of the host.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.ui.http import Headers, let_in, read_headers
 
-BODY_MAX = 20 * 1024 * 1024
-"""Bytes of one request."""
+MAX_BODY = 20 * 1024 * 1024
+"""Bytes of a request body."""
 POLICY = (
-    "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "object-src 'none'"
+    "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; object-src 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -38,79 +38,77 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Part of every response."""
+"""Headers of every response."""
 REFUSAL_PAGE = Path(__file__).with_name("refusal.html")
-"""The page of a refusal, for browsers that came by a wrong name."""
+"""The page of a refusal, for browsers."""
 PRIVATE = "/api/"
-"""The beginning of the paths that need a token."""
+"""The prefix of paths that need a token."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-UNKNOWN = "open the address that forge web has printed: the secret is missing or wrong"
-USED = (
-    "this address was used before, and is good once: open the one that forge web has printed last"
-)
+UNKNOWN = "the secret is missing or wrong; open the address that forge web printed"
+USED = "this address was already used; open the address that forge web printed last"
 METHODS = frozenset({"GET", "HEAD", "POST"})
 OWN_SITES = frozenset({"same-origin", "none"})
-"""Values of a header of requests that come from the page itself, or from the address bar."""
+"""Values of ``Sec-Fetch-Site`` for requests from the page itself or the address bar."""
 
 
 class RefusedRequest(Struct, frozen=True):
-    """Why a request does not get through."""
+    """The status and the reason of a refused request."""
 
     status: int
     sentence: str
 
 
-TOO_LARGE = RefusedRequest(413, f"a request may have {BODY_MAX} bytes at most")
+TOO_LARGE = RefusedRequest(413, f"the request has more than {MAX_BODY} bytes")
 
 
 class _TooLarge(Exception):
-    """A body that continues where it should have ended."""
+    """A body that is larger than ``MAX_BODY``."""
 
 
 class PageAccess:
-    """The secret of the printed address, the tokens that were given for it, and the names a request may come by."""
+    """The secret in the printed address, the tokens given for it, and the allowed host names."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", secret: str | None = None) -> None:
         self.port = port
         self.host = host
         self.secret = secret or secrets.token_urlsafe(32)
-        """Good once: for a token, or as the token of the program that has read the address."""
+        """Valid once: to exchange for a token, or as the token of the program that reads it."""
         self._tokens: set[str] = set()
         self._used: set[str] = set()
-        """Secrets that were exchanged, which are refused with a sentence of their own."""
+        """Exchanged secrets, which are refused with another message."""
 
     @property
     def url(self) -> str:
-        """The address of the page, with the secret."""
+        """The address of the page with the secret."""
         host = "127.0.0.1" if _is_every_address(self.host) else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?secret={self.secret}"
+        if ":" in host:
+            host = f"[{host}]"
+        return f"http://{host}:{self.port}/?secret={self.secret}"
 
     def refuse(self, method: str, path: str, headers: Headers) -> RefusedRequest | None:
-        """Why a request is refused, if it is."""
+        """Return the reason to refuse a request; None to accept it."""
         if method not in METHODS:
-            return RefusedRequest(403, f"{visible(method)} is not used here")
+            return RefusedRequest(403, f"the method {visible(method)} is not supported")
         hosts = headers.get("host", [])
-        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            return RefusedRequest(403, "this server is not reached by that name")
-        if any(origin != f"http://{hosts[0]}" for origin in headers.get("origin", [])):
-            return RefusedRequest(403, "no other page may use this server")
-        if not OWN_SITES.issuperset(headers.get("sec-fetch-site", [])):
-            return RefusedRequest(403, "no other page may use this server")
+        if len(hosts) != 1 or not self._is_own_host(hosts[0]):  # stops DNS rebinding
+            return RefusedRequest(403, "this server does not answer under that host name")
+        is_own_origin = all(each == f"http://{hosts[0]}" for each in headers.get("origin", []))
+        if not is_own_origin or not OWN_SITES.issuperset(headers.get("sec-fetch-site", [])):
+            return RefusedRequest(403, "other pages must not use this server")
         if path.startswith(PRIVATE):
             given = list(_bearers(headers))
             if not any(map(self._is_known, given)):
                 return RefusedRequest(403, USED if self._used.intersection(given) else UNKNOWN)
         if method == "POST" and not _is_json(headers):
-            return RefusedRequest(403, "a request needs the header Content-Type: application/json")
-        if any(
-            not size.isdecimal() or int(size) > BODY_MAX
-            for size in headers.get("content-length", [])
-        ):
-            return TOO_LARGE
+            # Browsers send other content types from foreign pages without asking the server first.
+            return RefusedRequest(403, "the header Content-Type: application/json is required")
+        for size in headers.get("content-length", []):
+            if not size.isdecimal() or int(size) > MAX_BODY:
+                return TOO_LARGE
         return None
 
     def exchange(self, secret: str) -> str | None:
-        """Return a token for the secret, if it is still good, and take another secret for the next address."""
+        """Exchange a valid secret for a token and replace it; return None if it is invalid."""
         if not _equal(secret, self.secret) or secret in self._tokens:
             return None
         token = secrets.token_urlsafe(32)
@@ -121,9 +119,8 @@ class PageAccess:
 
     def _is_known(self, given: str) -> bool:
         if _equal(given, self.secret):
-            self._tokens.add(
-                given
-            )  # a program that uses the secret itself keeps it, and no one else can exchange it
+            # A program that uses the secret itself keeps it; nobody else can exchange it then.
+            self._tokens.add(given)
         return any(_equal(given, token) for token in self._tokens)
 
     def _is_own_host(self, host: str) -> bool:
@@ -132,12 +129,12 @@ class PageAccess:
             return False
         if name in LOOPBACK or name.strip("[]") == self.host:
             return True
-        # the owner of a name can make it lead here, an address cannot
+        # Anybody can make a name of theirs resolve to this machine, but not an address.
         return _is_every_address(self.host) and _is_address(name.strip("[]"))
 
 
 class AccessGate:
-    """Lets the requests through that may be made, bounds their bodies, and adds the headers of every response."""
+    """An ASGI app that checks requests, limits their bodies and adds headers to responses."""
 
     def __init__(
         self, app: Any, access: PageAccess, on_exchange: Callable[[], None] = lambda: None
@@ -173,7 +170,7 @@ class AccessGate:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > BODY_MAX:
+            if size > MAX_BODY:
                 raise _TooLarge
             return message
 
@@ -191,9 +188,7 @@ class AccessGate:
         except _TooLarge:
             if not started:
                 await _refusal(TOO_LARGE)(scope, receive, send)
-        except (
-            Exception
-        ) as error:  # the outermost frame of a request: one that fails must not end the others
+        except Exception as error:  # a failed request must not end the server
             sys.stderr.write(f"forge: internal error: {visible(error_text(error))}\n")
             if not started:
                 failed = RefusedRequest(500, f"internal error: {error_text(error)}")
@@ -208,7 +203,7 @@ def _refusal(refused: RefusedRequest, *, as_page: bool = False) -> Response:
 
 
 def _bearers(headers: Headers) -> Iterable[str]:
-    """The secrets and tokens that a request has brought."""
+    """Yield the secrets and tokens in the headers of a request."""
     for line in headers.get("authorization", []):
         scheme, _, value = line.partition(" ")
         if scheme.lower() == "bearer":
@@ -216,11 +211,12 @@ def _bearers(headers: Headers) -> Iterable[str]:
 
 
 def _equal(given: str, known: str) -> bool:
+    """Compare in constant time, so that timing does not reveal a secret."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
 
 
 def _secret_in(scope: Any) -> str | None:
-    """The secret in the address of the page, if there is one."""
+    """Return the secret in the address of the page, if there is one."""
     if scope["method"] != "GET" or scope["path"] != "/" or b"secret=" not in scope["query_string"]:
         return None
     given = parse_qs(scope["query_string"].decode("latin-1")).get("secret", [])

@@ -1,4 +1,4 @@
-"""The routes of the page: files, the sessions and what is done to them, each answer one JSON value or a stream."""
+"""The routes of the page: its files, and the API of sessions with JSON answers and streams."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ if TYPE_CHECKING:
     from forge_cli.apps.web.sessions import WebSessions
 
 Handler = Callable[[Request], Awaitable[Any]]
-NARROWEST = 30
-WIDEST = 100
-"""Columns of the text that a command shows."""
+MIN_COLUMNS = 30
+MAX_COLUMNS = 100
+"""Limits for the width of command output."""
 STATIC = Path(__file__).parent / "static"
 CODE_COLOURS = Path(__file__).parents[2] / "ui" / "html" / "pygments.css"
-"""The style sheet that exported sessions have, too."""
+"""The style sheet of code, also used in exported sessions."""
 MEDIA_TYPES = {
     ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-LONGEST_BODY = 256 * 2**20
-"""Bytes of one request, with the files that go along with a message."""
-NOTHING_HERE = {"error": "there is nothing here"}
+MAX_BODY = 256 * 2**20
+"""Bytes of a request body, including attachments."""
+NOT_FOUND = {"error": "not found"}
 
 
 class PageRoutes:
-    """Answers the requests that got through."""
+    """Handlers of authenticated requests."""
 
     def __init__(self, sessions: WebSessions) -> None:
         self._sessions = sessions
 
     def router(self) -> Router:
+        """Return the routes of the page and its API."""
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/state", self.state),
             ("GET", "/api/models", lambda _: self._sessions.models()),
@@ -81,13 +82,12 @@ class PageRoutes:
             ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
         ]
         routes = [
-            Route(path, _answering(handler), methods=[method]) for method, path, handler in table
-        ]
-        routes += [
             Route("/", _page, methods=["GET"]),
             Route("/static/{name}", _page, methods=["GET"]),
         ]
-        return Router(routes, default=_nothing_here, redirect_slashes=False)
+        for method, path, handler in table:
+            routes.append(Route(path, _answering(handler), methods=[method]))
+        return Router(routes, default=_not_found, redirect_slashes=False)
 
     async def state(self, request: Request) -> Any:
         return {"version": __version__, **await self._sessions.state()}
@@ -116,7 +116,9 @@ class PageRoutes:
     async def say(self, request: Request) -> Any:
         body = await _body(request)
         columns = body.get("columns")
-        width = min(max(columns, NARROWEST), WIDEST) if isinstance(columns, int) else WIDEST
+        width = MAX_COLUMNS
+        if isinstance(columns, int):
+            width = min(max(columns, MIN_COLUMNS), MAX_COLUMNS)
         text = _text(body, "text")
         if len(text.encode("utf-8", "replace")) > MAX_TASK_BYTES:
             sentence = f"the message has more than {MAX_TASK_BYTES} bytes, the maximum"
@@ -164,7 +166,7 @@ class PageRoutes:
         return {}
 
     async def events(self, request: Request) -> Any:
-        """The stream of a session; it begins after the line that the tab has seen last."""
+        """Return the event stream of a session, beginning after the last line that the tab has."""
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         view = await self._sessions.look(_id(request))
         return view.stream(int(given) if given.isdecimal() else 0, self._sessions.keep_up)
@@ -185,7 +187,7 @@ def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _refusal(error: ForgeError) -> JSONResponse:
-    """An error of forge for the page: what, where, what next."""
+    """Return an error of forge as a response."""
     content: JsonObject = {"error": own_redactor().redact_text(str(error))}
     status = 409 if isinstance(error, SessionBusy) else 400
     if (fields := getattr(error, "fields", None)) is not None:
@@ -198,42 +200,41 @@ def _refusal(error: ForgeError) -> JSONResponse:
 
 
 async def _page(request: Request) -> Response:
-    """A file of the page, which comes with forge; nothing else is served, whatever name is asked for."""
+    """Return a file of the page."""
+    # A list of known names instead of a path: no request can reach another file.
     known = {path.name: path for path in (*STATIC.iterdir(), CODE_COLOURS)}
     path = known.get(str(request.path_params.get("name", "index.html")))
     if path is None or path.suffix not in MEDIA_TYPES:
-        return JSONResponse(NOTHING_HERE, 404)
+        return JSONResponse(NOT_FOUND, 404)
     content = path.read_bytes()
     if token := getattr(request.state, "token", None):
-        content = content.replace(
-            b"</head>", b'<meta name="forge-token" content="%b">\n</head>' % token.encode()
-        )
+        meta = b'<meta name="forge-token" content="%b">\n' % token.encode()
+        content = content.replace(b"</head>", meta + b"</head>")
     return Response(content, media_type=MEDIA_TYPES[path.suffix])
 
 
-async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:
-    """A browser is sent to the page, which says so."""
+async def _not_found(scope: Any, receive: Any, send: Any) -> None:
+    """Answer an unknown path; browsers are redirected to the page, which reports it."""
     request = Request(scope)
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         await RedirectResponse(f"/#{quote(request.url.path)}", 303)(scope, receive, send)
     else:
-        await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
+        await JSONResponse(NOT_FOUND, 404)(scope, receive, send)
 
 
 async def _body(request: Request) -> JsonObject:
     data = bytearray()
     async for piece in request.stream():
         data += piece
-        if len(data) > LONGEST_BODY:
-            raise UsageError(
-                f"the request has more than {LONGEST_BODY >> 20} MiB, with all that is attached"
-            )
+        if len(data) > MAX_BODY:
+            limit = f"{MAX_BODY >> 20} MiB"
+            raise UsageError(f"the request has more than {limit}, including attachments")
     try:
         body = json.loads(bytes(data)) if data.strip() else {}
     except (ValueError, RecursionError):
-        raise UsageError("the body is not JSON") from None
+        raise UsageError("the request body is not JSON") from None
     if not isinstance(body, dict):
-        raise UsageError("the body is not a JSON object")
+        raise UsageError("the request body is not a JSON object")
     return body
 
 
@@ -249,18 +250,19 @@ def _text(body: JsonObject, name: str) -> str:
 
 
 def _attachments(given: Any) -> tuple[Attachment, ...]:
-    """Files that go along with a message; what they are is read from their content."""
+    """Return the attachments of a message, with media types detected from the content."""
     found = []
     for each in given if isinstance(given, list) else ():
         name = each.get("name") if isinstance(each, dict) else None
         data = each.get("data") if isinstance(each, dict) else None
         if not isinstance(name, str) or not isinstance(data, str):
-            raise UsageError("an attachment needs a name and data")
+            raise UsageError("an attachment needs the texts 'name' and 'data'")
         try:
             content = base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
             raise UsageError(f"{name}: the data is not base64") from None
         if len(content) > LARGEST:
-            raise UsageError(f"{name}: {len(content)} bytes are too much; the most is {LARGEST}")
+            problem = f"{len(content)} bytes; an attachment has at most {LARGEST}"
+            raise UsageError(f"{name}: {problem}")
         found.append(Attachment(name.rpartition("/")[2] or "file", media_type(content), content))
     return tuple(found)

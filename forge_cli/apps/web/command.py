@@ -1,4 +1,4 @@
-"""``forge web``: a page on this machine, for conversations with workers, from its start to its end."""
+"""The command ``forge web``: a page on this machine for conversations with workers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 app = new_app()
 HOST = "127.0.0.1"
-NEXT = "forge: {url}\n  for another browser; the address before has been used\n"
-REMOTE = """forge: everybody who can reach {host} and has the address may run what your workers may run,
-  and others on the network can read along: there is no encryption
+NEXT = "forge: {url}\n  for another browser; the address before was used\n"
+REMOTE = """forge: everybody who can reach {host} and has the address can run what workers can;
+  the connection is not encrypted, so others on the network can read it
 """
 
 
@@ -51,45 +51,43 @@ def web(
         str | None,
         typer.Argument(
             metavar="WORKER",
-            help="Start this one: a name, a worker file, or a folder with one. The page lists others.",
+            help="Worker to start: a name, a worker file, or a folder with one.",
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", help="Listen on this port; 0 finds a free one.")
+        int, typer.Option("--port", metavar="N", help="Port to listen on; 0 finds a free one.")
     ] = 0,
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address, and open no browser.")
+        bool, typer.Option("--no-open", help="Print the address without opening a browser.")
     ] = False,
     host: Annotated[
         str,
         typer.Option(
-            "--host", metavar="H", help="Listen on another address; only with --allow-remote."
+            "--host", metavar="H", help="Address to listen on; others need --allow-remote."
         ),
     ] = HOST,
     allow_remote: Annotated[
         bool,
         typer.Option(
-            "--allow-remote", help="Let others connect who know the address, unencrypted."
+            "--allow-remote", help="Let others who have the address connect, without encryption."
         ),
     ] = False,
 ) -> None:
-    """Talk with workers in a browser, and watch them there.
+    """Talk with workers in a browser.
 
-    The address is printed on standard error, with a secret that is good once: it lets one browser in, and the next
-    address is printed then. Calls that ask wait until a tab answers; with --on-ask park those are parked that ask while
-    no tab is open. Ctrl+C ends everything.
+    forge prints the address on standard error. Its secret works once: it admits one browser, then
+    forge prints the next address. Calls that ask wait until a tab answers; with --on-ask park, they
+    are parked while no tab is open. Ctrl+C ends the server and its sessions.
     """
     if host != HOST and not allow_remote:
-        hint = "add --allow-remote if others may connect who know the address"
-        raise UsageError(f"--host {host}: only this machine can reach {HOST}", hint=hint)
+        hint = "add --allow-remote to let others connect"
+        raise UsageError(f"--host {host}: other machines could reach the page", hint=hint)
     interactive = is_interactive()
     offer_trust(options.workspace)
-    path = (
-        Path(find_trusted_worker(worker, interactive=interactive)).absolute()
-        if worker is not None
-        else ""
-    )
-    asked = options.chosen(str(path), worker or "")
+    path = ""
+    if worker is not None:
+        path = str(Path(find_trusted_worker(worker, interactive=interactive)).absolute())
+    asked = options.chosen(path, worker or "")
     with open_socket(host, port) as listener, data_output():
         access = PageAccess(listener.getsockname()[1], host)
         if host != HOST:
@@ -102,30 +100,31 @@ def web(
 
 
 def _has_display() -> bool:
-    return sys.platform == "darwin" or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
+    if sys.platform == "darwin":
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 class Serving:
-    """The server and its sessions; what those need is loaded once the address is printed."""
+    """The server and its sessions."""
 
     def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
         self._asked = asked
         self._tasks = tasks
-        self.sessions: WebSessions = import_module("forge_cli.apps.web.sessions").WebSessions(
-            asked, tasks
-        )
+        # Imported here, so that the address is printed before the slow imports.
+        module = import_module("forge_cli.apps.web.sessions")
+        self.sessions: WebSessions = module.WebSessions(asked, tasks)
         self._stop = anyio.Event()
         self.reason: str | None = None
 
     def end(self, reason: str) -> None:
+        """Stop all sessions, then the server."""
         self.reason = self.reason or reason
         self.sessions.stop(reason)
         self._stop.set()
 
     def leave(self, end: ForcedEnd) -> int:
-        """Third-party code holds the process: put everything in order without it."""
+        """Record the ends without the event loop, which third-party code holds."""
         for live in self.sessions.live.values():
             live.end_now(end)
         return say_fault(end) if end.fault else end.exit_code
@@ -136,8 +135,7 @@ class Serving:
         access: PageAccess,
         open_page: Callable[[str], object] | None = None,
     ) -> None:
-        """Serve until the end; then the sessions end first, the tabs after them."""
-
+        """Serve until the end; then end the sessions first and the tabs after them."""
         from forge_cli.ui.server import new_server
 
         def print_next() -> None:
@@ -171,7 +169,7 @@ async def serve(
     access: PageAccess,
     open_page: Callable[[str], object] | None,
 ) -> ExitCode:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     async with anyio.create_task_group() as tasks:
         serving = Serving(asked, tasks)
         with interruptible(serving.end, leave=serving.leave):

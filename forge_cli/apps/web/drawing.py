@@ -1,4 +1,4 @@
-"""A session as its tabs see it: lines of the record change entries and facts, which are drawn when somebody looks."""
+"""The state of a session for its tabs, updated from log lines and drawn on demand."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ from forge_cli.ui.views import FindRenderer, no_renderers
 
 ROOT = "root"
 """The id of the root in the tree of workers."""
+STATES = ("session", "title", "status", "usage", "tools", "tree")
+"""The kinds of state objects."""
 Delegation = str | None
 
 
 class SessionDrawing:
-    """Takes the lines of one session in order; ``drain`` gives what has changed since, ``state`` all that holds now."""
+    """The drawing of a session: ``drain`` returns changes, ``state`` the whole current state."""
 
     def __init__(self, session: str, find: FindRenderer = no_renderers) -> None:
         self.session = session
         self.find = find
         self.live = False
-        """Whether this process works on it."""
+        """Whether this process works on the session."""
         self.busy = False
         """Whether an interrupt would stop something."""
         self.queued: Sequence[str] = ()
         self.ending = ""
-        """The error that ended the work on it, where one did."""
+        """The error that ended the work; empty if there was none."""
         self.seq = 0
         self.started = ""
         self.facts = Facts(session=session)
@@ -67,13 +69,13 @@ class SessionDrawing:
 
     @property
     def requests(self) -> dict[str, Recorded[events.ApprovalRequired]]:
-        """The requests that wait for an answer; none if this process does not work on the session."""
+        """Requests that wait for an answer; empty unless this process works on the session."""
         return self._reader.state.waiting if self.live else {}
 
     # --- lines in
 
     def take(self, line: Line) -> None:
-        """One line, recorded or transient."""
+        """Update the drawing from a line, recorded or transient."""
         if line.transient:
             self._take_transient(line)
             return
@@ -98,18 +100,16 @@ class SessionDrawing:
                     self._close_request(request, *settled_by(event))
 
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
-        """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
+        """Give a new entry its key and place; an answer takes the key of its streamed text."""
         key = f"e{len(self._placed)}"
         kind = "call" if isinstance(entry, Called) else "note"
         grown = False
         if isinstance(event, events.SessionUpdate) and event.title:
             kind = "title"
         elif isinstance(entry, Said):
-            kind = (
-                "answer"
-                if isinstance(event, events.MessageEvent) and event.message.role == "assistant"
-                else "user"
-            )
+            kind = "user"
+            if isinstance(event, events.MessageEvent) and event.message.role == "assistant":
+                kind = "answer"
         if kind == "answer":
             key = self._answer_key(line.delegation)
             self._answers[line.delegation] += 1
@@ -135,12 +135,12 @@ class SessionDrawing:
         )
 
     def _key_after(self, entry: TranscriptEntry) -> str | None:
-        """The key of the entry that a new one was put before: an answer that was cut off comes before the reason."""
+        """Return the key of the entry after a new one; a cut-off answer comes before its reason."""
         last = self._reader.told.entries[-1]
         return None if last is entry else self._keys.get(id(last))
 
     def _key_of(self, delegation: Delegation, call: str) -> str | None:
-        """The key of the entry in which a call stands."""
+        """Return the key of the entry of a call."""
         return self._keys.get(id(self._reader.entry_of(delegation, call)))
 
     def _answer_key(self, delegation: Delegation) -> str:
@@ -155,7 +155,7 @@ class SessionDrawing:
     def _take_transient(self, line: Line) -> None:
         match line.event:
             case events.Streaming() as event if line.delegation is None and not event.done:
-                if self._stream != event.request_id:  # the one before it came to nothing
+                if self._stream != event.request_id:  # the request before failed
                     self._give_up_answer(line)
                 self._stream = event.request_id
                 self._begun = True
@@ -170,7 +170,7 @@ class SessionDrawing:
                 pass
 
     def _give_up_answer(self, line: Line) -> None:
-        """Text so far does not count; after a line of the record what comes next is an entry of its own."""
+        """Drop the streamed text; after a recorded line, the next text is another entry."""
         if line.delegation is not None:
             return
         if self._growing:
@@ -246,10 +246,10 @@ class SessionDrawing:
             self._pending.others.append({"type": "answered", "request": request_id})
             self._changed("status")
 
-    # --- what the queue of messages tells
+    # --- state of the queue
 
     def set_busy(self, busy: bool, queued: Sequence[str] = ()) -> None:
-        """Whether a message is worked on, and which ones wait."""
+        """Set whether a message is worked on, and the waiting messages."""
         if busy and not self.busy:
             self._since = time.time()
             self._activity = "thinking"
@@ -261,12 +261,13 @@ class SessionDrawing:
         self._changed("status")
 
     def set_live(self, live: bool) -> None:
-        """Begin or end the state in which somebody works on it."""
+        """Set whether this process works on the session."""
         asked = list(self.requests)
         self.live = live
         self.busy = False
         self.queued = ()
-        self.ending = "" if live else self.ending
+        if live:
+            self.ending = ""
         self._running.clear()
         self._redraw_open_calls()
         self._changed("session", "tools")
@@ -278,11 +279,11 @@ class SessionDrawing:
 
     @property
     def _is_at_work(self) -> bool:
-        """Whether a call without a result may still be running: one of the model's, or one that a person made."""
+        """Return True if a call without a result may still be running."""
         return self.live and (self.busy or bool(self._running))
 
     def _redraw_open_calls(self) -> None:
-        """Draw calls without a result again: they are unfinished, and not running, unless the session is at work."""
+        """Redraw calls without a result: they run or are unfinished, depending on the session."""
         for placed in self._placed.values():
             if placed.is_open:
                 placed.html = None
@@ -299,71 +300,55 @@ class SessionDrawing:
     # --- objects out
 
     def forget_pending(self) -> None:
-        """Drop what is pending, since no tab is open."""
+        """Drop pending changes, because no tab is open."""
         self._pending = PendingChanges()
 
     def drain(self) -> list[JsonObject]:
-        """Changes since the last time."""
+        """Return the changes since the last call, entries first."""
         pending = self._pending
         self._pending = PendingChanges()
-        return [
-            *(
-                self._draw_entry(self._placed[key])
-                for key in pending.entries
-                if self._placed[key].is_shown
-            ),
-            *({"type": "void", "key": key} for key in pending.void),
-            *(self._draw_growing() if pending.grown else ()),
-            *(
-                {"type": "output", "key": key, "text": text}
-                for key, text in pending.outputs.items()
-            ),
-            *pending.others,
-            *(self._draw_state(state) for state in pending.states),
-        ]
+        objects: list[JsonObject] = []
+        for key in pending.entries:
+            if self._placed[key].is_shown:
+                objects.append(self._draw_entry(self._placed[key]))
+        for key in pending.void:
+            objects.append({"type": "void", "key": key})
+        if pending.grown:
+            objects += self._draw_growing()
+        for key, text in pending.outputs.items():
+            objects.append({"type": "output", "key": key, "text": text})
+        objects += pending.others
+        objects += map(self._draw_state, pending.states)
+        return objects
 
     def history(self, after: int) -> Iterator[JsonObject]:
-        """The entries that were changed after a line, in their order; each is drawn when it is asked for."""
-        for key in list(
-            dict.fromkeys(self._keys[id(entry)] for entry in self._reader.told.entries)
-        ):
+        """Yield the entries that changed after a line, in order; each is drawn when needed."""
+        # A list, because new lines can change the entries between two of them.
+        keys = [self._keys[id(entry)] for entry in self._reader.told.entries]
+        for key in dict.fromkeys(keys):
             placed = self._placed[key]
-            is_stale = (
-                placed.is_open and not self._is_at_work
-            )  # a tab may show it as it was at work
+            # A tab may still show an unfinished call as running.
+            is_stale = placed.is_open and not self._is_at_work
             if (placed.seq > after or is_stale) and placed.is_shown:
                 yield self._draw_entry(placed)
 
     def state(self) -> list[JsonObject]:
-        """All that holds now and is not an entry."""
-        objects = [
-            self._draw_state(state)
-            for state in ("session", "title", "status", "usage", "tools", "tree")
-        ]
+        """Return the current state without the entries."""
+        objects = list(map(self._draw_state, STATES))
         objects += map(self._draw_request, self.requests.values())
         objects += map(draw_question, self._questions.values())
         return [*objects, *self._draw_growing(whole=True)]
 
     def _draw_growing(self, *, whole: bool = False) -> Iterator[JsonObject]:
-        """The answer that is being written: blocks that were completed, or all of them, and the one after them."""
+        """Yield the answer being written: new or all complete blocks, and the incomplete one."""
         if growing := self._growing:
             is_first = not growing.done
             certain, rest = growing.draw()
+            delta: JsonObject = {"type": "delta", "key": self._answer_key(None), "rest": rest}
             if whole or is_first:
-                yield {
-                    "type": "delta",
-                    "key": self._answer_key(None),
-                    "whole": True,
-                    "done": growing.done,
-                    "rest": rest,
-                }
+                yield {**delta, "whole": True, "done": growing.done}
             else:
-                yield {
-                    "type": "delta",
-                    "key": self._answer_key(None),
-                    "done": certain,
-                    "rest": rest,
-                }
+                yield {**delta, "done": certain}
 
     def _draw_entry(self, placed: PlacedEntry) -> JsonObject:
         entry = placed.entry

@@ -1,4 +1,4 @@
-"""A session that is worked on for the page: the same engine and the same events as in a terminal."""
+"""A session that runs for the page, with the same engine and events as on a terminal."""
 
 from __future__ import annotations
 
@@ -60,33 +60,32 @@ _PROBLEM = re.compile(
 
 
 class AnsweredBefore(ForgeError):
-    """Somebody else was faster."""
+    """A request was already answered."""
 
     def __init__(self, by: str) -> None:
-        super().__init__("this was answered before", hint="the first answer counts")
+        super().__init__("already answered", hint="the first answer counts")
         self.by = by
 
 
-class UnfitArgs(ForgeError):
-    """Values in the form of a tool that do not fit."""
+class InvalidArgs(ForgeError):
+    """Invalid values in the form of a tool."""
 
     def __init__(self, error: InvalidInput) -> None:
         super().__init__(str(error))
         self.fields: dict[str, str] = {}
-        """Problems by the name of the field; others are in the sentence."""
+        """Problems by field; the others are only in the message."""
         for problem in error.problems:
             if found := _PROBLEM.match(problem):
-                self.fields.setdefault(
-                    found["missing"] or found["name"], found["why"] or "it needs a value"
-                )
+                name = found["missing"] or found["name"]
+                self.fields.setdefault(name, found["why"] or "a value is required")
 
 
 class PageQueue(MessageQueue):
-    """Messages from any tab."""
+    """The queue of messages from all tabs."""
 
     on_change: Callable[[], None] = staticmethod(lambda: None)
     last: TypedMessage | None = None
-    """The one that was taken up last."""
+    """The message that was sent last."""
 
     def _on_send(self, message: TypedMessage) -> None:
         self.last = message
@@ -96,7 +95,7 @@ class PageQueue(MessageQueue):
 
 
 class LiveSession:
-    """One session, open until it is closed or the server ends; ``find_view`` gives what the tabs look at."""
+    """A session that is open until it is closed or the server ends."""
 
     def __init__(self, asked: RunOptions, find_view: Callable[[str], SessionView]) -> None:
         self.asked = asked
@@ -112,14 +111,14 @@ class LiveSession:
         self._find_view = find_view
         self._scope = anyio.CancelScope()
         self.requests: dict[str, ApprovalRequest] = {}
-        """All that was asked, by id."""
+        """All requests so far, by id."""
         self._answered: dict[str, str] = {}
         self._attending: Callable[[], None] | None = None
         self._places: Places
         self._lines: TypedLines
 
     async def run(self, *, task_status: TaskStatus[str]) -> None:
-        """Open the worker and converse; a failure to open is raised to the caller."""
+        """Open the worker and run the conversation; a failure to open is raised."""
         started = False
         try:
             worker = load_worker(self.asked.worker)
@@ -129,23 +128,21 @@ class LiveSession:
                     self._attend()
                     self.view.set_live(True)
                     task_status.started(self.id)
-                    parked = _is_parked(session)
                     await runtime.converse(
-                        resume=parked, on_begin=self.queue.began, on_end=self._on_end
+                        resume=_is_parked(session),
+                        on_begin=self.queue.began,
+                        on_end=self._on_end,
                     )
             if session.log and not session.resumed:
                 remove_unused(session.log.path)
             if not started:
-                raise UsageError("the server ends; nothing new is started")
-        except (
-            Exception
-        ) as error:  # the outermost frame of a session: one that fails must not end the others
+                raise UsageError("the server is stopping, so no session is started")
+        except Exception as error:  # a failed session must not end the others
             cause = innermost(error)
             if not started:
                 raise cause from None
-            self.view.drawing.ending = (
-                str(cause) if isinstance(cause, ForgeError) else error_text(cause)
-            )
+            is_ours = isinstance(cause, ForgeError)
+            self.view.drawing.ending = str(cause) if is_ours else error_text(cause)
         finally:
             if started:
                 self.view.on_tabs = lambda: None
@@ -153,7 +150,7 @@ class LiveSession:
             self.ended.set()
 
     def end_now(self, end: ForcedEnd) -> None:
-        """End it from another thread, because third-party code holds the process."""
+        """End the session from another thread, because third-party code holds the event loop."""
         if self.runtime:
             self.runtime.ending.force(end)
         if self.session:
@@ -175,11 +172,9 @@ class LiveSession:
             if line.seq > known:
                 view.take(line)
         if session.resumed:
-            past = session.resumed.past.messages
-            said = [
-                message for message in past if message.role == "user" and not is_own(message.text)
-            ]
-            self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
+            for message in session.resumed.past.messages:
+                if message.role == "user" and not is_own(message.text):
+                    self.queue.last = TypedMessage(message.text, message.attachments)
         wiring = Wiring(host=host, sinks=(view.take,))
         runtime = self.asked.runtime(
             worker, session, wiring, bus=self.bus, interrupt_signal=self._signal
@@ -190,7 +185,7 @@ class LiveSession:
         view.on_tabs = self._attend
         return runtime
 
-    # --- what is heard
+    # --- events
 
     def _hear(self, event: Event) -> None:
         self.queue.note(event)
@@ -217,10 +212,10 @@ class LiveSession:
     def _on_end(self, result: WorkerResult | None) -> None:
         self.queue.ended(result.status if result else "failed")
         if result and result.status == "parked":
-            self.queue.leave()  # so that it can be answered, and resumed then
+            self.queue.leave()  # its requests are answered in the inbox, then it is resumed
 
     def _attend(self) -> None:
-        """Requests wait for a tab to come; where they are to be parked, those do that come while no tab is open."""
+        """Answer requests only while a tab is open, if they are parked otherwise."""
         parks = self.asked.on_ask is OnAsk.PARK
         waits = not parks or bool(self.view.tabs) or any(map(self.bus.is_open, self.requests))
         if waits and self._attending is None:
@@ -229,11 +224,11 @@ class LiveSession:
             self._attending()
             self._attending = None
 
-    # --- what people do
+    # --- actions of people
 
     @contextmanager
     def _ending_with_its_log(self) -> Iterator[None]:
-        """Nothing more is done in a session whose log cannot be written."""
+        """End the session if its log cannot be written."""
         try:
             yield
         except SessionLost as error:
@@ -246,7 +241,7 @@ class LiveSession:
     async def enter(
         self, text: str, attachments: tuple[Attachment, ...], columns: int
     ) -> JsonObject:
-        """Do what a line says that somebody typed in a tab; what a command shows is for that tab."""
+        """Handle a line typed in a tab; only that tab sees the output of a command."""
         if not text.strip() and not attachments:
             raise UsageError("the message is empty")
         chat = TabChat(self.view.drawing.facts, columns, self.queue.leave)
@@ -256,66 +251,66 @@ class LiveSession:
         return chat.answer()
 
     def retry(self) -> None:
-        """Say the last message again, with the files that went along with it."""
+        """Send the last message again, with its attachments."""
         if self.queue.last is None:
-            raise UsageError("nothing was said in this session yet")
+            raise UsageError("this session has no message yet")
         with self._ending_with_its_log():
             self.queue.send(self.queue.last)
 
     def complete(self, text: str) -> list[JsonObject]:
-        """Completions of the text before the cursor."""
+        """Return completions of the text before the cursor."""
         tools = self.runtime.tools if self.runtime else ()
         completion = InputCompletion(self.view.drawing.facts, lambda: tools, self._places)
         return [asdict(candidate) for candidate in completion.candidates(text)]
 
     def answer(self, request_id: str, choice: str, feedback: str) -> None:
-        """Decide a request; the first answer counts."""
+        """Answer a request; the first answer counts."""
         request = self.requests.get(request_id)
         if request_id in self._answered or (request and not self.bus.is_open(request_id)):
             raise AnsweredBefore(self._answered.get(request_id, "session"))
         if request is None:
-            raise UsageError(f"there is no request '{visible(request_id)}'")
+            raise UsageError(f"unknown request '{visible(request_id)}'")
         decision = _decision(request, choice, feedback)
         with self._ending_with_its_log():
             self.bus.answer(request_id, decision)
 
     def reply(self, request_id: str, content: str | None) -> None:
-        """Give the line that was asked for; None declines."""
+        """Answer a question with a line; None declines."""
         if not self.bus.is_open(request_id):
             raise AnsweredBefore("user")
         with self._ending_with_its_log():
             self.bus.emit(UserInput(request_id, content or ""))
 
     def invoke(self, tool: str, args: Mapping[str, Any]) -> None:
-        """Call a tool by hand, once its args fit."""
+        """Call a tool by hand if its arguments are valid."""
         known = self.view.drawing.facts.manual_tools
         tools = self.runtime.tools if self.runtime and tool in known else ()
         found = next((each for each in tools if each.name == tool), None)
         if found is None:
-            raise UsageError(f"there is no tool '{visible(tool)}' that a person may call")
+            raise UsageError(f"unknown tool '{visible(tool)}', or it is not for people")
         try:
             found.schema.validate(args)
         except InvalidInput as error:
-            raise UnfitArgs(error) from None
+            raise InvalidArgs(error) from None
         with self._ending_with_its_log():
             self.bus.emit(ManualToolInvoke(tool, dict(args)))
 
     def interrupt(self) -> JsonObject:
-        """Stop what runs; what waited comes back to the tab, to be changed, and its files go with the next message."""
+        """Stop the work; return queued messages for editing, and keep their files attached."""
         taken: list[str] = []
         if self.queue.busy:
             while self.queue.queue:
                 taken.insert(0, self._lines.take_back() or "")
             with self._ending_with_its_log():
                 self.queue.interrupt()
-        files = ", ".join(visible(file.name) for file in self._lines.attached) if taken else ""
-        return {
-            "text": "\n".join(taken),
-            "shown": f"{files} goes with your next message" if files else "",
-        }
+        shown = ""
+        if taken and self._lines.attached:
+            files = ", ".join(visible(file.name) for file in self._lines.attached)
+            shown = f"attached to your next message: {files}"
+        return {"text": "\n".join(taken), "shown": shown}
 
     def stop(self, reason: str | None = None) -> None:
-        """End it, as a command ends that runs a worker."""
+        """End the session: at once with a ``reason``, else after the current work."""
         if self.runtime is None or not self.runtime.has_started:
             self._scope.cancel()
             return
@@ -327,7 +322,7 @@ class LiveSession:
 
 
 def _is_parked(session: OpenSession) -> bool:
-    """Return True if a request of it waits, or was answered since; then it resumes without a message."""
+    """Return True if a session has parked requests, so that it resumes without a message."""
     return session.resumed is not None and any(pending_of(session.resumed.past))
 
 
@@ -339,12 +334,12 @@ def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalD
         return ApprovalDecision(False, note=note)
     offer = chosen_offers(request).get(choice)
     if offer is None:
-        raise UsageError(f"'{visible(choice)}' is not one of the choices")
+        raise UsageError(f"unknown choice '{visible(choice)}'")
     return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)
 
 
 class TabChat:
-    """The conversation, as the commands of one line see it."""
+    """The ``Chat`` of the commands of one line, whose output goes to one tab."""
 
     def __init__(self, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
         self.facts = facts
@@ -358,14 +353,14 @@ class TabChat:
         self._console.print(Text(shown) if isinstance(shown, str) else shown)
 
     def unfold(self, number: int | None) -> None:
-        raise UsageError("a page shows every result whole", hint="a call opens by a click")
+        raise UsageError("the page shows every result whole", hint="click a call to open it")
 
     async def ask(self, prompt: str, instead: str) -> None:
-        """Say what to do instead: a page takes no line for one command."""
+        """Show ``instead``, because the page cannot ask for a line."""
         self.show(instead)
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> None:
-        """The page shows the form, and calls the tool itself."""
+        """Let the page show the form and call the tool."""
         self._form = {"tool": tool, "given": jsonable(given)}
 
     def attach(self, attachment: Attachment) -> None:
@@ -379,10 +374,10 @@ class TabChat:
         _no_trace()
 
     def answer(self) -> JsonObject:
-        """The answer to the tab."""
+        """Return the output of the line for its tab."""
         shown = "\n".join(line.rstrip() for line in self._said.getvalue().rstrip("\n").split("\n"))
         return {"shown": shown, "form": self._form}
 
 
 def _no_trace() -> NoReturn:
-    raise UsageError("a page has no trace level", hint="every call opens by a click")
+    raise UsageError("the page has no trace level", hint="click a call to open it")

@@ -1,4 +1,4 @@
-"""The objects of a stream: requests, questions, usage, tools that people may call, and entries with their places."""
+"""The objects of an event stream: requests, questions, usage, tools and placed entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw_request_object(
     tried: CommandTried | None = None,
     entry: str | None = None,
 ) -> JsonObject:
-    """A request that waits; ``path`` are the workers from the root down to the one that asks."""
+    """Return an open request; ``path`` has the workers from the root to the one that asks."""
     return {
         "type": "request",
         "request": request.request_id,
@@ -43,7 +43,7 @@ def draw_request_object(
 
 
 def draw_question(asked: InputPrompt) -> JsonObject:
-    """A line of text that somebody asks for, or one of a few."""
+    """Return a question for a line of text, possibly with options."""
     html = element("p", many_lines(asked.prompt, exact=True), "asks")
     return {
         "type": "question",
@@ -54,7 +54,7 @@ def draw_question(asked: InputPrompt) -> JsonObject:
 
 
 def draw_usage(facts: Facts, calls: int) -> JsonObject:
-    """Turns, calls, tokens and cost so far."""
+    """Return turns, calls, tokens and cost so far."""
     usage = facts.usage
     return {
         "type": "usage",
@@ -70,15 +70,11 @@ def draw_usage(facts: Facts, calls: int) -> JsonObject:
 
 
 def draw_tools(tools: Sequence[ManualTool]) -> JsonObject:
-    """The tools that a person may call, by category."""
-    names = dict.fromkeys(tool.category or "" for tool in tools)
-    categories = [
-        {
-            "name": name,
-            "tools": [_draw_tool(tool) for tool in tools if (tool.category or "") == name],
-        }
-        for name in names
-    ]
+    """Return the tools for people by category."""
+    groups: dict[str, list[JsonObject]] = {}
+    for tool in tools:
+        groups.setdefault(tool.category or "", []).append(_draw_tool(tool))
+    categories = [{"name": name, "tools": drawn} for name, drawn in groups.items()]
     return {"type": "tools", "categories": categories}
 
 
@@ -105,7 +101,7 @@ def _draw_tool(tool: ManualTool) -> JsonObject:
 
 
 def settled_by(event: AnyEvent) -> tuple[str, str]:
-    """How a request ended, and by whom."""
+    """Return how a request ended, and who ended it."""
     match event:
         case ApprovalResponse(decision=decision):
             return "yes" if decision.approved else "no", decision.via or "user"
@@ -129,15 +125,15 @@ class PlacedEntry:
     kind: str
     parent: str | None
     seq: int
-    """The last line that changed it."""
+    """The last line that changed the entry."""
     grown: bool = False
-    """Whether some of its text was shown while it was written."""
+    """Whether its text was streamed."""
     of_command: bool = False
-    """Whether it is the output of a command, to which no message led."""
+    """Whether it is the output of a command, not of a message."""
     before: str | None = None
-    """The key of the entry that it comes before, where it is not the last one."""
+    """The key of the entry after it; None for the last one."""
     html: str | None = None
-    """None until somebody looks."""
+    """The drawn entry; None until a tab needs it."""
 
     @property
     def is_open(self) -> bool:
@@ -146,22 +142,22 @@ class PlacedEntry:
 
     @property
     def level(self) -> str:
-        """How loud a note is."""
+        """The level of a note; empty for other entries."""
         return self.entry.level if isinstance(self.entry, Noted) else ""
 
     @property
     def passes(self) -> bool:
-        """Return True for a note that counts only until something follows."""
+        """Return True for a note that is hidden once another entry follows."""
         return isinstance(self.entry, Noted) and self.entry.about == "retry"
 
     @property
     def source(self) -> str | None:
-        """The Markdown of an answer, to be copied."""
+        """The Markdown of an answer, for copying."""
         return self.entry.text if self.kind == "answer" and isinstance(self.entry, Said) else None
 
     @property
     def is_shown(self) -> bool:
-        """An answer without words has nothing to show, and the title stands above the conversation."""
+        """Return False for empty answers, and for titles, which the page shows elsewhere."""
         match self.entry:
             case Said(text=text, files=files):
                 return self.grown or bool(text.strip() or files)
@@ -171,20 +167,20 @@ class PlacedEntry:
 
 @dataclass
 class PendingChanges:
-    """Changes that the tabs have not been told yet."""
+    """Changes that were not sent to the tabs yet."""
 
     entries: dict[str, None] = field(default_factory=dict)
     states: dict[str, None] = field(default_factory=dict)
     grown: bool = False
-    """Whether the answer that is being written has more text."""
+    """Whether the answer being written has grown."""
     void: dict[str, None] = field(default_factory=dict)
-    """Answers of which the text so far does not count."""
+    """Answers whose streamed text was dropped."""
     outputs: dict[str, str] = field(default_factory=dict)
     others: list[JsonObject] = field(default_factory=list)
 
 
 def is_again(before: TranscriptEntry, now: Noted) -> bool:
-    """Return True if this repeats the warning before it with other numbers, and takes its place."""
+    """Return True if a warning repeats the one before with other numbers, and replaces it."""
     if not isinstance(before, Noted) or not before.level or before.level != now.level:
         return False
     return _NUMBER.sub("", before.text) == _NUMBER.sub("", now.text)

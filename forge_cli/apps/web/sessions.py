@@ -1,4 +1,4 @@
-"""All sessions of a server: worked on, only looked at, or waiting elsewhere; and the workers that it offers."""
+"""The sessions of a server, live or read-only, the inbox, and the workers that it offers."""
 
 from __future__ import annotations
 
@@ -45,26 +45,24 @@ from forge_cli.ui.transcript.markdown import markdown
 
 T = TypeVar("T")
 VIA = "forge web"
-"""How answers of this page are called in other sessions."""
-POLL = 1.0
-"""Seconds between two looks at a log that another process writes."""
-LISTED = 200
+"""The ``via`` of answers from this page."""
+POLL_INTERVAL = 1.0
+"""Seconds between two reads of a log that another process writes."""
+MAX_LISTED = 200
 """Sessions in the list of the page; a search looks at all of them."""
 MEDIA_TYPES = {"html": "text/html", "markdown": "text/markdown", "jsonl": "application/x-ndjson"}
 ENDINGS = {"html": "html", "markdown": "md", "jsonl": "jsonl"}
 
 
 class SessionNotLive(UsageError):
-    """This process does not work on the session."""
+    """A session that this process does not work on."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(
-            f"the session '{visible(session)}' is only read here", hint="resume it first"
-        )
+        super().__init__(f"session '{visible(session)}' is not running", hint="resume it first")
 
 
 class WebSessions:
-    """The sessions of the page; ``asked`` is what the command line says of each."""
+    """The sessions of the page; ``asked`` has the options of the command line for all of them."""
 
     def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
         self._asked = asked
@@ -72,7 +70,7 @@ class WebSessions:
         self._find = asked.host().renderer
         self.live: dict[str, LiveSession] = {}
         self._views: WeakValueDictionary[str, SessionView] = WeakValueDictionary()
-        """Each is there as long as somebody looks at it, or works on it."""
+        """Views, which exist as long as a tab or a live session uses them."""
         self.first: str | None = None
         """The session of the worker that the command line names."""
         self._starting: list[LiveSession] = []
@@ -93,16 +91,15 @@ class WebSessions:
     async def listing(self, search: str) -> list[JsonObject]:
         rows = await in_thread(lambda: _listing(search.casefold()))
         here = str(self._asked.workspace)
-        rows.sort(
-            key=lambda row: row["folder"] != here
-        )  # those of this folder first, the others as they were
-        waits = {session for session, live in self.live.items() if live.view.drawing.requests}
-        return [
-            {**row, "live": row["id"] in self.live, "waits": row["id"] in waits} for row in rows
-        ]
+        rows.sort(key=lambda row: row["folder"] != here)  # sessions of this folder first
+        for row in rows:
+            live = self.live.get(row["id"])
+            row["live"] = live is not None
+            row["waits"] = live is not None and bool(live.view.drawing.requests)
+        return rows
 
     async def start(self, worker: str = "", model: str = "") -> str:
-        """A new session; without a name that of the worker of the command line, and with its model."""
+        """Start a session; the defaults are the worker and the model of the command line."""
         asked = replace(self._asked, model=model or self._asked.model)
         if not worker or (worker == asked.named and asked.worker):
             return await self._start(asked)
@@ -110,31 +107,29 @@ class WebSessions:
         return await self._start(replace(asked, worker=str(row["path"]), named=str(row["name"])))
 
     async def models(self) -> JsonObject:
-        """The models that can be asked now, by name, with the providers that are ready and what brings another."""
+        """Return the usable models, the ready providers, and how to set up another one."""
         settings = load_settings(forge_home(), self._asked.workspace)
-        rows = [
-            row
-            for row in await provider_rows(with_models=True)
-            if row["ready"] and row["provider"] != FILES
-        ]
-        ready = [str(row["provider"]) for row in rows]
-        own = [*settings.aliases, *settings.models]
-        names = [
-            name for name in own if settings.resolve(name).partition(":")[0] in (*ready, FILES)
-        ]
-        for row in rows:
-            names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
-        return {"models": list(dict.fromkeys(names)), "ready": ready, "missing": NO_MODEL}
+        ready: list[str] = []
+        names: list[str] = []
+        for row in await provider_rows(with_models=True):
+            if row["ready"] and row["provider"] != FILES:
+                ready.append(str(row["provider"]))
+                names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
+        own = []
+        for name in (*settings.aliases, *settings.models):
+            if settings.resolve(name).partition(":")[0] in (*ready, FILES):
+                own.append(name)
+        return {"models": list(dict.fromkeys([*own, *names])), "ready": ready, "missing": NO_MODEL}
 
     async def resume(self, name: str, *, fork: bool = False) -> str:
-        """Work on a session that there is, or on a copy of it, where it was."""
+        """Resume a session, or a copy of it, in its own folder."""
         path = find_own_session(name)
         if path.stem in self.live and not fork:
             return path.stem
         return await self._start(await in_thread(lambda: self._to_resume(path, fork)))
 
     def _to_resume(self, path: Path, fork: bool) -> RunOptions:
-        """The worker of a session in its own folder, as far as they are still there."""
+        """Return the options to resume a session with its worker and folder, if they exist."""
         seen = session_overview(path)
         worker = Path(seen.worker_file) if seen.worker_file else None
         if worker is None or not worker.exists():
@@ -167,42 +162,43 @@ class WebSessions:
     async def _forget(self, live: LiveSession) -> None:
         await live.ended.wait()
         del self.live[live.id]
-        if live.runtime and (
-            another := live.runtime.next_session
-        ):  # a command wants to continue with another one
+        another = live.runtime.next_session if live.runtime else None
+        if another:  # the command /resume has chosen it
             with suppress(ForgeError):
                 live.view.tell({"type": "go", "id": await self.resume(another)})
 
     def find_live(self, session: str) -> LiveSession:
+        """Return a live session; raise SessionNotLive for others."""
         if session not in self.live:
             raise SessionNotLive(session)
         return self.live[session]
 
     async def close(self, session: str) -> None:
+        """End a session and wait for its end."""
         live = self.find_live(session)
         live.stop()
         await live.ended.wait()
 
-    # --- looking
+    # --- views
 
     def view(self, session: str) -> SessionView:
-        """The view of a session that its tabs share; it stays the same while work on it starts or ends."""
+        """Return the view of a session, which its tabs share while work starts or ends."""
         view = self._views.get(session)
         if view is None:
             view = self._views[session] = SessionView(SessionDrawing(session, self._find))
         return view
 
     async def look(self, name: str) -> SessionView:
-        """The same for a session that may be one of the past."""
+        """Return the view of any session, read up to its last line."""
         session = name if name in self.live else find_own_session(name).stem
         view = self.view(session)
         await self._read_on(view)
         return view
 
     async def keep_up(self, view: SessionView) -> None:
-        """Read what another process adds to a session, for as long as somebody looks at it."""
+        """Read lines that another process adds to a session, until cancelled."""
         while True:
-            await anyio.sleep(POLL)
+            await anyio.sleep(POLL_INTERVAL)
             with suppress(ForgeError):
                 await self._read_on(view)
 
@@ -212,7 +208,7 @@ class WebSessions:
             return
         path = find_own_session(session)
         size, log = await in_thread(lambda: _grown(path, view.size))
-        if log is None or session in self.live:  # somebody may have begun to work on it meanwhile
+        if log is None or session in self.live:  # it may have been resumed meanwhile
             return
         view.size = size
         for line in log.lines:
@@ -220,12 +216,10 @@ class WebSessions:
                 view.take(line)
 
     async def export(self, name: str, format: str) -> tuple[str, str, str]:
-        """A session as a document: its text, its media type, and the name of the file."""
+        """Return a session as a document: text, media type and file name."""
         if format not in MEDIA_TYPES:
-            raise UsageError(
-                f"there is no format '{visible(format)}'",
-                hint=f"there are: {', '.join(MEDIA_TYPES)}",
-            )
+            hint = f"formats: {', '.join(MEDIA_TYPES)}"
+            raise UsageError(f"unknown format '{visible(format)}'", hint=hint)
         path = find_own_session(name)
         text = await in_thread(lambda: self._export(path, format))
         return text, MEDIA_TYPES[format], f"{path.stem}.{ENDINGS[format]}"
@@ -234,26 +228,27 @@ class WebSessions:
         lines = read_readable(path).lines
         if format == "jsonl":
             return "".join(line.text() for line in lines)
-        return (page if format == "html" else markdown)(read_transcript(lines), self._find)
+        draw = page if format == "html" else markdown
+        return draw(read_transcript(lines), self._find)
 
     async def verify(self, name: str) -> JsonObject:
+        """Check the chain of a session's log."""
         row = await in_thread(lambda: verify_session(find_own_session(name)))
         return {"ok": row["ok"], "text": visible(verdict_sentence(row))}
 
-    # --- what waits
+    # --- inbox
 
     async def inbox(self) -> list[JsonObject]:
+        """Return the open requests of all sessions."""
         return await in_thread(self._inbox)
 
     def _inbox(self) -> list[JsonObject]:
+        rows = []
         with session_index() as look:
-            return [
-                {
-                    **self._waiting_row(path.stem, waiting),
-                    "about": _about(session_row(path, look) or {}),
-                }
-                for path, waiting in waiting_requests(_ignore)
-            ]
+            for path, waiting in waiting_requests(_ignore):
+                row = self._waiting_row(path.stem, waiting)
+                rows.append({**row, "about": _about(session_row(path, look) or {})})
+        return rows
 
     def _waiting_row(self, session: str, waiting: Waiting) -> JsonObject:
         live = self.live.get(session)
@@ -275,27 +270,26 @@ class WebSessions:
         }
 
     async def answer_parked(self, session: str, request: str, choice: str, feedback: str) -> None:
-        """Answer what waits, in a session of this page or in another one."""
+        """Answer a request of a live or a parked session."""
         if session in self.live:
             self.live[session].answer(request, choice, feedback)
             return
         if choice not in ("once", "no"):
-            raise UsageError(
-                f"'{visible(choice)}' is not one of the choices", hint="there are: once, no"
-            )
-        note = " ".join(feedback.split()) or None
-        decision = ApprovalDecision(
-            choice == "once", note=note if choice == "no" else None, via=VIA
-        )
+            raise UsageError(f"unknown choice '{visible(choice)}'", hint="choices: once, no")
+        decision = ApprovalDecision(True, via=VIA)
+        if choice == "no":
+            decision = ApprovalDecision(False, note=" ".join(feedback.split()) or None, via=VIA)
         await in_thread(lambda: answer_request(find_own_session(session), request, decision))
 
     # --- the end
 
     def stop(self, reason: str) -> None:
+        """Stop all sessions because of a signal."""
         for live in (*self.live.values(), *self._starting):
             live.stop(reason)
 
     async def wait_until_ended(self) -> None:
+        """Wait for the ends of all sessions, then close their tabs."""
         while self.live or self._starting:
             for live in (*self.live.values(), *self._starting):
                 await live.ended.wait()
@@ -305,38 +299,43 @@ class WebSessions:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Read files without holding up the tabs."""
+    """Read files in a thread, so that the tabs are not delayed."""
     return await to_thread.run_sync(function)
 
 
 def _grown(path: Path, size: int) -> tuple[int, Log | None]:
-    """The readable part of a log that is not as large as it was."""
+    """Return the size of a log, and its readable lines if the size has changed."""
     now = path.stat().st_size
-    return (now, None) if now == size else (now, read_readable(path))
+    return now, None if now == size else read_readable(path)
 
 
 def _count_waiting() -> int:
-    """Requests that have no answer yet."""
+    """Return the number of requests without an answer."""
     return sum(waiting.answer is None for _, waiting in waiting_requests(_ignore))
 
 
 def _ignore(sentence: str) -> None:
-    """Say what is wrong with a log where it is looked at."""
+    """Ignore a broken log here; its view reports the problem."""
 
 
 def _listing(wanted: str) -> list[JsonObject]:
     with session_index() as look:
-        rows = ((session_row(path, look), match) for path, match in _matching(wanted))
-        if wanted:
-            return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
-        return [_listed(row, None) for row in fold_batches(row for row, _ in rows if row)][:LISTED]
+        found: list[JsonObject] = []
+        if not wanted:
+            rows = (session_row(path, look) for path in session_files())
+            for folded in islice(fold_batches(row for row in rows if row), MAX_LISTED):
+                found.append(_listed(folded, None))
+            return found
+        for path, match in _matching(wanted):
+            if row := session_row(path, look):
+                found.append(_listed(row, match))
+            if len(found) == MAX_LISTED:
+                break
+        return found
 
 
-def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
-    """The sessions that have a text, each with what is around it; all of them where there is none."""
-    if not wanted:
-        yield from ((path, None) for path in session_files())
-        return
+def _matching(wanted: str) -> Iterator[tuple[Path, str]]:
+    """Yield the sessions that contain a text, with an excerpt."""
     for path in session_files():
         if hit := next(find_hits(path, wanted), None):
             yield path, str(hit["excerpt"])
@@ -358,20 +357,23 @@ def _listed(row: JsonObject, match: str | None) -> JsonObject:
 
 
 def _about(row: JsonObject) -> str:
-    """The title of a session, or what it began with."""
+    """Return the title of a session, or its task."""
     return " ".join(str(row.get("title") or row.get("task") or row.get("error") or "").split())[
         :200
     ]
 
 
 MARKS = (b"\ninstructions:", b"\ntoolsets:")
-"""Keys that a worker has, and hardly any other YAML file."""
-UNTRUSTED = "it comes with this folder and is not trusted: forge trust shows it and asks"
+"""Keys of workers that hardly any other YAML file has."""
+UNTRUSTED = "it is part of this folder and not trusted; to trust it, run: forge trust"
 
 
 def list_workers(folder: Path) -> list[JsonObject]:
-    """Every worker that can be started here; one that is broken says why, and nothing of any is executed."""
-    rows = [row for path in _files(folder) if (row := _row(path.stem, path, is_named=False))]
+    """Return the workers that can be started, with the errors of broken ones; execute nothing."""
+    rows = []
+    for path in _files(folder):
+        if row := _row(path.stem, path, is_named=False):
+            rows.append(row)
     taken = {row["name"] for row in rows}
     trust = TrustStore(forge_home())
     for named in named_workers(folder, forge_home()):
@@ -382,7 +384,7 @@ def list_workers(folder: Path) -> list[JsonObject]:
 
 
 def find_listed(folder: Path, wanted: str) -> JsonObject:
-    """A worker by its name or its path, as the page knows them."""
+    """Return a listed worker by its name or path."""
     rows = list_workers(folder)
     for row in rows:
         if wanted in (row["name"], row["path"]):
@@ -390,20 +392,23 @@ def find_listed(folder: Path, wanted: str) -> JsonObject:
                 raise TrustError(f"{visible(str(row['path']))}: {UNTRUSTED}")
             return row
     hint = did_you_mean(wanted, [str(row["name"]) for row in rows])
-    raise UsageError(f"there is no worker '{visible(wanted)}' here", hint=hint)
+    raise UsageError(f"unknown worker '{visible(wanted)}'", hint=hint)
 
 
 def check_trust(path: Path) -> None:
-    """Refuse a worker that a folder brings, until somebody has agreed to it."""
+    """Raise TrustError for an untrusted worker of a folder."""
+    trust = TrustStore(forge_home())
     for folder in path.absolute().parents:
-        for named in named_workers(folder, forge_home()) if (folder / ".forge").is_dir() else ():
-            if named.path.resolve() == path.resolve() and not is_trusted(
-                named, TrustStore(forge_home())
-            ):
+        if not (folder / ".forge").is_dir():
+            continue
+        for named in named_workers(folder, forge_home()):
+            is_same = named.path.resolve() == path.resolve()
+            if is_same and not is_trusted(named, trust):
                 raise TrustError(f"{visible(str(path))}: {UNTRUSTED}")
 
 
 def is_trusted(worker: NamedWorker, trust: TrustStore) -> bool:
+    """Return True unless the worker is part of a folder that is not trusted."""
     return worker.origin is not WorkerOrigin.PROJECT or trust.holds(worker)
 
 
@@ -420,10 +425,9 @@ def _row(name: str, path: Path, *, is_named: bool) -> JsonObject | None:
     try:
         worker = load_worker(path)
     except ForgeError as error:
-        problem = str(error) if is_named or _looks_like_a_worker(path) else None
-        return (
-            problem and {"name": name, "path": str(path), "description": "", "error": problem}
-        ) or None
+        if not is_named and not _looks_like_a_worker(path):
+            return None  # another YAML file
+        return {"name": name, "path": str(path), "description": "", "error": str(error)}
     shown = name if is_named else worker.name
     return {
         "name": shown,

@@ -1,4 +1,4 @@
-"""Tabs that are open on a session: each has a bounded queue of its own, so that a slow one does not delay others."""
+"""Open tabs of a session, each with a bounded queue, so that a slow one does not delay others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import anyio
 
 from forge_cli.core.wire import JsonObject
 
-QUEUED = 4 * 1024 * 1024
-"""Bytes that wait for a tab; one that is further behind is closed, and comes back for what it has missed."""
-PING = 15.0
-"""Seconds after which a quiet stream says that it is still there."""
-ALIVE = b":\n\n"
+MAX_QUEUED = 4 * 1024 * 1024
+"""Bytes that wait for a tab; beyond it is closed, and reconnects for the rest."""
+PING_INTERVAL = 15.0
+"""Seconds without data after which a comment keeps the connection open."""
+PING = b":\n\n"
 
 
 class Tab:
@@ -26,35 +26,36 @@ class Tab:
         self._news = anyio.Event()
         self.closed = False
         self.scope = anyio.CancelScope()
-        """Around all that serves this tab."""
+        """The scope of everything that serves this tab."""
 
     def put(self, message: bytes) -> None:
+        """Queue a message, or close a tab that is too far behind."""
         if self.closed:
             return
         behind = bool(self._waiting)
         self._waiting.append(message)
         self._size += len(message)
-        if behind and self._size > QUEUED:
+        if behind and self._size > MAX_QUEUED:  # a single message may be larger
             self._waiting.clear()
             self.closed = True
             self.scope.cancel()
         self._news.set()
 
     def close(self) -> None:
-        """End the stream once everything was sent."""
+        """End the stream after the queued messages."""
         self.closed = True
         self._news.set()
 
     async def next(self) -> bytes | None:
-        """All that is to be sent now; None at the end of the stream."""
+        """Wait for queued messages and return them together; None at the end of the stream."""
         while not self._waiting:
             if self.closed:
                 return None
             self._news = anyio.Event()
-            with anyio.move_on_after(PING) as quiet:
+            with anyio.move_on_after(PING_INTERVAL) as quiet:
                 await self._news.wait()
             if quiet.cancelled_caught:
-                return ALIVE
+                return PING
         message = b"".join(self._waiting)
         self._waiting.clear()
         self._size = 0
@@ -62,7 +63,7 @@ class Tab:
 
 
 def encode_message(objects: Sequence[JsonObject], seq: int | None = None) -> bytes:
-    """Objects as one message of a stream; ``seq`` is where to start from after a break."""
+    """Return objects as one message of a stream; a reconnect continues after ``seq``."""
     data = json.dumps(objects, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     number = b"" if seq is None else f"id: {seq}\n".encode()
     return b"%bdata: %b\n\n" % (number, data)

@@ -1,4 +1,4 @@
-"""A session that is looked at: its drawing, and the tabs that are told of every change in it."""
+"""The view of a session: its drawing and the tabs that get all changes."""
 
 from __future__ import annotations
 
@@ -19,65 +19,67 @@ from forge_cli.apps.web.tabs import Tab, encode_message
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 
-PIECE = 200
+ENTRIES_PER_MESSAGE = 200
 """Entries of the history in one message."""
-BATCH = 0.03
-"""Seconds in which changes are collected before they are drawn."""
-REST = 4
-"""Drawing takes one part of the time, and leaves so many to others: what is long is drawn less often."""
+BATCH_INTERVAL = 0.03
+"""Seconds for which changes are collected before they are drawn."""
+PAUSE_FACTOR = 4
+"""The pause after a drawing as a multiple of its time; long sessions are drawn less often."""
 
 
 class SessionView:
-    """Draws once what any number of tabs get."""
+    """A view, which draws changes once for all tabs."""
 
     def __init__(self, drawing: SessionDrawing) -> None:
         self.drawing = drawing
         self.tabs: list[Tab] = []
         self.on_tabs: Callable[[], None] = lambda: None
-        """Called when a tab has come or gone."""
+        """Called when a tab opens or closes."""
         self.size = -1
-        """Bytes of the log that were read, where this process does not work on it."""
+        """Bytes read of a log that another process may write."""
         self._timer: asyncio.TimerHandle | None = None
-        self._pause = BATCH
+        self._pause = BATCH_INTERVAL
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
     def take(self, line: Line) -> None:
-        """A sink of the record; a line of another thread, which ends the process perhaps, waits for the loop."""
-        if threading.get_ident() != self._thread:
+        """Update the view from a line of the log."""
+        if threading.get_ident() != self._thread:  # the watchdog ends sessions from a thread
             self._loop.call_soon_threadsafe(self.take, line)
             return
         self.drawing.take(line)
         self.update()
 
     def set_busy(self, busy: bool, queued: Sequence[str] = ()) -> None:
+        """Set whether a message is worked on, and the waiting messages."""
         self.drawing.set_busy(busy, queued)
         self.update()
 
     def set_live(self, live: bool) -> None:
+        """Set whether this process works on the session."""
         self.drawing.set_live(live)
         self.update()
 
     def update(self) -> None:
-        """Tell the tabs what has changed, in a moment."""
+        """Schedule sending the changes to the tabs."""
         if not self.tabs:
             self.drawing.forget_pending()
         elif self._timer is None:
             self._timer = self._loop.call_later(self._pause, self.flush)
 
     def tell(self, item: JsonObject) -> None:
-        """Tell the tabs something that is not part of the session."""
+        """Send the tabs an object that is not part of the session."""
         for tab in self.tabs:
             tab.put(encode_message([item]))
 
     def flush(self) -> None:
-        """Tell the tabs what has changed, now."""
+        """Send the changes to the tabs now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         began = time.perf_counter()
         objects = self.drawing.drain()
-        self._pause = max(BATCH, REST * (time.perf_counter() - began))
+        self._pause = max(BATCH_INTERVAL, PAUSE_FACTOR * (time.perf_counter() - began))
         if objects and self.tabs:
             message = encode_message(objects, self.drawing.seq)
             for tab in self.tabs:
@@ -86,20 +88,20 @@ class SessionView:
     def stream(
         self, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
     ) -> StreamingResponse:
-        """The answer to a tab that has opened."""
+        """Return the stream of a new tab."""
         return TabStream(self, after, beside)
 
     async def follow(self, tab: Tab, after: int) -> AsyncIterator[bytes]:
-        """The first objects for a tab: the entries that it has missed, then all that holds now.
+        """Yield the first messages for a tab: missed entries, then the current state.
 
-        Between two pieces others have their turn. The tab is one of ours once it has caught up.
+        The tab gets changes once it has caught up.
         """
         while True:
             until = self.drawing.seq
             entries = self.drawing.history(after)
-            while piece := list(islice(entries, PIECE)):
+            while piece := list(islice(entries, ENTRIES_PER_MESSAGE)):
                 yield encode_message(piece)
-                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()  # drawing a long history must not block others
             if self.drawing.seq == until:
                 break
             after = until
@@ -109,19 +111,20 @@ class SessionView:
         yield encode_message([*self.drawing.state(), {"type": "ready"}], self.drawing.seq)
 
     def leave(self, tab: Tab) -> None:
+        """Remove a tab."""
         with suppress(ValueError):
             self.tabs.remove(tab)
             self.on_tabs()
 
     def close(self) -> None:
-        """Let every tab go, once it has been told everything."""
+        """Send the last changes and close all tabs."""
         self.flush()
         for tab in self.tabs:
             tab.close()
 
 
 class TabStream(StreamingResponse):
-    """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
+    """The stream of one tab; ``beside`` runs as long as the stream is open."""
 
     def __init__(
         self,

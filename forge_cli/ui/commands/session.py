@@ -237,7 +237,7 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def words_at(session: str, line: int) -> str:
-    """Return the text of the message that a rewind to ``line`` removed, so that it can be edited."""
+    """Return the text of the message that a rewind to ``line`` removed, for editing."""
     with suppress(ForgeError):
         lines = read_readable(find_own_session(session)).lines
         before = [each for each in lines if getattr(each.event, "rewound", None) != line]

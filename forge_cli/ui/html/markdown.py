@@ -143,7 +143,7 @@ def one_line(text: str) -> str:
 
 
 def many_lines(text: str, *, exact: bool = False) -> str:
-    """Return untrusted text as escaped lines; ``exact`` is for previews that a person decides on."""
+    """Return untrusted text as escaped lines; use ``exact`` for previews to decide on."""
     return escape(visible(text, keep="\n\t") if exact else readable(text))
 
 

@@ -29,7 +29,7 @@ def draw_request(
 
 
 def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[JsonObject]:
-    """Return the possible answers with the keys of the terminal; a ``parked`` call has no grants."""
+    """Return the possible answers with their keys; a ``parked`` call has no grants."""
     yes = "Allow from now on" if request.kept else "Allow once"
     no = "Deny from now on" if request.kept else "Deny"
     choices: list[JsonObject] = [{"value": "once", "key": "y", "label": yes}]
@@ -41,7 +41,7 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
 
 
 def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
-    """Return the grants of a request by the name of the choice, such as ``edits`` or ``session2``."""
+    """Return the grants of a request by choice, such as ``edits`` or ``session2``."""
     offers = {"edits": edits} if (edits := edits_offer(request)) else {}
     for number, offer in enumerate(session_offers(request), 1):
         offers["session" if number == 1 else f"session{number}"] = offer

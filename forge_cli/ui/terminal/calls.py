@@ -186,6 +186,7 @@ def fit_line(
 
 
 def call_duration(milliseconds: int) -> str:
+    """Format the duration of a call."""
     return duration(milliseconds / 1000) if milliseconds >= SLOW else f"{milliseconds} ms"
 
 

@@ -20,6 +20,7 @@ _VERDICTS = {"preApproved": "green", "ask": "yellow", "blocked": "red"}
 
 
 def draw_command(command: str) -> Iterator[RenderableType]:
+    """Draw a command line behind a ``$``."""
     return draw_lines(command, first="$", others=">", style="bold")
 
 

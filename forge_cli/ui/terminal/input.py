@@ -56,12 +56,12 @@ class LineReader:
 
     @property
     def takes_keys(self) -> bool:
-        """Return True if single keys can be read: there is a terminal that can draw the question."""
+        """Return True if single keys can be read on a terminal that can draw the question."""
         return _is_terminal(self._stream or sys.stdin) and can_draw(cast(TextIO, self.console.file))
 
     @property
     def nobody_there(self) -> bool:
-        """Return True if the input has ended and was no terminal, so that no person has ended it."""
+        """Return True if the input has ended and was no terminal, so no person has ended it."""
         is_terminal = self._had_terminal or _is_terminal(self._stream or sys.stdin)
         return self._plain.ended and not is_terminal
 
@@ -75,9 +75,9 @@ class LineReader:
     ) -> str | None:
         """Return a key pressed after the prompt appeared, without Enter; None at the end of input.
 
-        Earlier keys, pasted text and keys for which ``means`` is False do not count. If the question
-        ``follows`` from the key before, keys pressed right behind that one count. Raise QuestionLeft
-        at Esc and Ctrl+C.
+        Earlier keys, pasted text and keys for which ``means`` is False do not count. If the
+        question ``follows`` from the key before, keys pressed right behind that one count. Raise
+        QuestionLeft at Esc and Ctrl+C.
         """
         if not follows:
             self._forget_typed()
@@ -155,7 +155,7 @@ class LineReader:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Something else is written in between: the line is taken away, and drawn again below it."""
+        """Erase the prompt while other output is written, then draw it again below."""
         shown = self._shown
         keys = self._keys if self._keys and self._keys.shows_prompt else None
         if shown:

@@ -67,9 +67,10 @@ class KeyReader:
     ) -> str | None:
         """Return the key pressed after the prompt appeared; None at the end of input.
 
-        Enter is a newline. Keys for which ``means`` is False do nothing. A question that ``follows``
-        from the last key also takes keys pressed since. ``show_again`` redraws the subject of the
-        question after a suspend. Raise QuestionLeft at Esc, Ctrl+C and a closed terminal.
+        Enter is a newline. Keys for which ``means`` is False do nothing. A question that
+        ``follows`` from the last key also takes keys pressed since. ``show_again`` redraws the
+        subject of the question after a suspend. Raise QuestionLeft at Esc, Ctrl+C and a closed
+        terminal.
         """
         try:
             with self._one_by_one() as before:

@@ -187,7 +187,7 @@ def drawing(lines: Sequence[str], *, in_line: bool) -> str:
     down = len(lines) - (not in_line)
     room = "\x1bD" * down
     if down:
-        # Move down and up again first: at the bottom this scrolls the text together with the cursor.
+        # Move down and up again first: at the bottom this scrolls the text with the cursor.
         room += f"\x1b[{down}A"
     shown = "\r\n".join(["", *lines] if in_line else lines)
     return f"{room}\x1b7{shown}\x1b8"
@@ -206,10 +206,12 @@ TURNS_PER_SECOND = 10
 
 
 def dim(text: str) -> str:
+    """Return a text in dim style, unless ``NO_COLOR`` is set."""
     return _styled(text, 2)
 
 
 def cyan(text: str) -> str:
+    """Return a text in cyan, unless ``NO_COLOR`` is set."""
     return _styled(text, 36)
 
 

@@ -66,7 +66,7 @@ CODE = ANSISyntaxTheme(
         Generic.Inserted: Style(color="green"),
     }
 )
-"""Colours of code that are readable on dark and light terminals; bright colours and blue are not."""
+"""Colours of code for dark and light terminals; bright colours and blue are hard to read."""
 _ENDS_AT_ONCE = frozenset({"hr", "heading_open"})
 _LISTS = ("ordered_list_open", "bullet_list_open")
 _LIST_ENDS = ("ordered_list_close", "bullet_list_close")
@@ -197,7 +197,7 @@ def _rows(shown: RenderableType, console: Console, options: ConsoleOptions) -> l
 
 
 def draw_code(code: str, language: str, name: str = "") -> RenderableType:
-    """Return highlighted code, plain if it is very long; the file ``name`` can give the language."""
+    """Return code, highlighted unless very long; the file ``name`` can give the language."""
     if len(code) > MAX_HIGHLIGHTED:
         return Styled(code)
     if name and language == "text":

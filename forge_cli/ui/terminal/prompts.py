@@ -206,7 +206,7 @@ class _Prompt:
         return None
 
     async def _choose(self, offers: Sequence[GrantOffer]) -> str | None:
-        """Return the number of a grant, or an empty line for the first; None at the end of input."""
+        """Return the number of a grant, empty for the first; None at the end of input."""
         question = offer_question(offers)
         if not self._lines.takes_keys:
             return await self._lines.ask(question, self._show_page)

@@ -153,8 +153,10 @@ class Trace:
                 names = ", ".join(str(tool["name"]) for tool in event.tools)
                 self._line(3, f"tools for people: {names}", "dim")
             case events.SessionStart():
-                settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
-                settings += ", read-only" if event.read_only else ""
+                settings = f"model {event.model}, workspace {event.workspace}"
+                settings += f", approval mode {event.approval_mode}"
+                if event.read_only:
+                    settings += ", read-only"
                 self._line(3, settings, "dim")
             case events.SessionUpdate():
                 now = {

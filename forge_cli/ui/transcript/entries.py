@@ -1,4 +1,4 @@
-"""The entries of a conversation, read from the lines of a log, also of one that somebody has changed."""
+"""The entries of a transcript, read from the lines of a log, which may be damaged."""
 
 from __future__ import annotations
 
@@ -37,25 +37,27 @@ from forge_cli.record.state import CallState, SessionState
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.views import is_hidden, short_place
 
-DEEPEST = 10
-LONG = 100
-"""Characters of a text that has a block of its own."""
+MAX_DEPTH = 10
+"""Levels of indentation for child workers."""
+MAX_INLINE = 100
+"""Characters of an argument without a block of its own."""
 _TASK = "userInput"
-TOLD = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
-"""Commands whose sentences are part of a transcript, and what comes before a message, such as that an edited worker was
-read again; what the others do, other events tell."""
+NOTED_COMMANDS = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
+"""Commands whose output is part of a transcript; other events show the effects of the others.
+
+``userInput`` stands for output before a message, such as a reload of the edited worker."""
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
 class Said(Struct, frozen=True):
-    """Words of the user or of a worker; ``depth`` is 0 for the worker that was started."""
+    """A message of the user or of a worker; ``depth`` is 0 for the root."""
 
     who: str
     text: str
     files: tuple[str, ...] = ()
     depth: int = 0
     cut_off: bool = False
-    """Did it end in the middle?"""
+    """Whether the message is incomplete."""
 
 
 @dataclass
@@ -70,46 +72,45 @@ class Called:
     error: str | None = None
     value: ResultValue | None = None
     distribution: str | None = None
-    """That of the tool, where it is known."""
+    """The distribution of the tool; None if it is unknown."""
     by_person: bool = False
-    """Was it called by hand?"""
+    """Whether a person made the call."""
     started: bool = False
-    """Was it taken up?"""
+    """Whether the call has started."""
     waits: bool = field(default=False, compare=False)
-    """Is what it asks not answered yet?"""
+    """Whether the call waits for an answer."""
 
     @property
     def shown(self) -> ResultValue | None:
-        """The result, unless it is for the model only, or says the same as the error."""
+        """The result; None if it is for the model only or repeats the error."""
         value = self.value
-        return None if value is None or is_hidden(value) or value.text() == self.error else value
+        if value is None or is_hidden(value) or value.text() == self.error:
+            return None
+        return value
 
     def ending(self, shown: str = "") -> str:
-        """How it ended and why, each said once: what is ``shown`` of a command may say its exit code already."""
-        why = (
-            (self.error or "")
-            .removeprefix(f"{self.tool} was not called; ")
-            .removeprefix(f"{self.tool} is ")
-        )
-        if self.status == "interrupted":
-            why = (
-                "it may have run"
-                if why == UNCERTAIN_CALL
-                else why.replace(INTERRUPTED_CALL, "").strip()
-            )
+        """Return the status and the error, without parts that ``shown`` output contains."""
+        why = (self.error or "").removeprefix(f"{self.tool} was not called; ")
+        why = why.removeprefix(f"{self.tool} is ")
+        if self.status == "interrupted" and why == UNCERTAIN_CALL:
+            why = "it may have run"
+        elif self.status == "interrupted":
+            why = why.replace(INTERRUPTED_CALL, "").strip()
         if not why or why == self.status or why in shown.split("\n"):
             return self.status
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
 
 
 def words_and_commands(text: str) -> tuple[str, str]:
-    """The words of a message of the user, and the commands behind them."""
+    """Split a user message into its words and the output of the user's own commands."""
     words, _, commands = f"\n\n{text}".partition(f"\n\n{COMMAND_OF_USER}")
-    return words[2:], f"{COMMAND_OF_USER}{commands}" if commands else ""
+    if not commands:
+        return words[2:], ""
+    return words[2:], f"{COMMAND_OF_USER}{commands}"
 
 
 class Noted(Struct, frozen=True):
-    """Something else that a reader should know; ``level`` is that of a warning or an error."""
+    """A note, for example about a changed mode; warnings and errors have a ``level``."""
 
     text: str
     depth: int = 0
@@ -119,7 +120,7 @@ class Noted(Struct, frozen=True):
 
 @dataclass
 class _Grant:
-    """A rule that was allowed for the session, or one exact call, and how many calls it has allowed."""
+    """A rule or an exact call that was granted for the session, and the calls that it covered."""
 
     text: str
     depth: int
@@ -127,11 +128,10 @@ class _Grant:
     covered: int = 0
 
     def note(self) -> Noted:
-        written = f", and written to {self.written}" if self.written else ""
-        return Noted(
-            f"allowed for the session: {self.text}{written}; {counted(self.covered, 'call')} covered",
-            self.depth,
-        )
+        text = f"allowed for the session: {self.text}"
+        if self.written:
+            text += f", and written to {self.written}"
+        return Noted(f"{text}; {counted(self.covered, 'call')} covered", self.depth)
 
 
 TranscriptEntry = Said | Called | Noted
@@ -139,7 +139,7 @@ TranscriptEntry = Said | Called | Noted
 
 @dataclass
 class Transcript:
-    """A whole conversation, and whose it is."""
+    """A whole conversation with its session, worker and model."""
 
     session: str = ""
     worker: str = ""
@@ -150,7 +150,7 @@ class Transcript:
 
 
 def read_transcript(lines: Iterable[Line]) -> Transcript:
-    """A conversation from its lines; one that somebody broke is named, and passed over."""
+    """Read a transcript from the lines of a log; damaged lines become notes."""
     reader = TranscriptReader()
     for line in lines:
         reader.read(line)
@@ -159,7 +159,7 @@ def read_transcript(lines: Iterable[Line]) -> Transcript:
 
 
 class TranscriptReader:
-    """Takes lines in order; a call is put where the model made it, and completed by what follows."""
+    """Reader of log lines in order; a call is placed where the model made it and updated later."""
 
     def __init__(self) -> None:
         self.told = Transcript()
@@ -167,20 +167,20 @@ class TranscriptReader:
         self.prompts: set[str] = set()
         self.grants: dict[tuple[str | None, str], _Grant] = {}
         self.command = ""
-        """The last command, where nothing was said since."""
+        """The last command, if no message followed it."""
         self._stopped: TranscriptEntry | None = None
-        """The note of the last interruption."""
+        """The note about the last interrupt."""
         self._called: dict[CallState, Called] = {}
         self._touched: list[TranscriptEntry] = []
 
     def entry_of(self, delegation: str | None, call: str) -> Called | None:
-        """The entry of a call, by the task of the worker that makes it and its id."""
+        """Return the entry of a call, by the delegation of its worker and its id."""
         worker = self.state.workers.get(delegation)
         known = worker.calls.get(call) if worker else None
         return self._called.get(known) if known else None
 
     def read(self, line: Line) -> list[TranscriptEntry]:
-        """Take a line; returns the entries that are new or changed by it. One that somebody broke is named."""
+        """Read a line and return the new or changed entries; a damaged line becomes a note."""
         self._touched = []
         try:
             if call := self.state.take(line):
@@ -191,10 +191,12 @@ class TranscriptReader:
         return self._touched
 
     def add(self, entry: TranscriptEntry) -> None:
+        """Add an entry at the end."""
         self.told.entries.append(entry)
         self._touched.append(entry)
 
     def take(self, line: Line) -> None:
+        """Add the entries of an event that is not about a call."""
         match line.event:
             case events.SessionUpdate() as event:
                 self.update(line, event)
@@ -216,7 +218,7 @@ class TranscriptReader:
             case events.StatusEvent(level=level, message=message, about=about):
                 if level in ("warning", "error"):
                     self.add(Noted(f"{level}: {message}", _depth(line), level, about))
-                elif self.command in TOLD:
+                elif self.command in NOTED_COMMANDS:
                     self.note(line, message)
             case Interrupt(reason=reason):
                 self.note(line, reason)
@@ -226,7 +228,8 @@ class TranscriptReader:
                 self.note(line, f"asks: {prompt}")
             case UserInput(request_id=id, content=content):
                 self.note(line, f"answers: {content}" if id in self.prompts else None)
-                self.command = self.command if id in self.prompts else _TASK
+                if id not in self.prompts:
+                    self.command = _TASK
             case events.ContextUsage() as event:
                 self.note(line, _room(event))
             case events.SessionEnd(result=result):
@@ -240,7 +243,7 @@ class TranscriptReader:
                 | events.ApprovalDecided()
                 | events.ToolResult()
             ):
-                pass  # an entry shows the state of each call
+                pass  # `show` updates the entry of the call
             case (
                 events.TurnStart()
                 | events.TurnEndEvent()
@@ -256,6 +259,7 @@ class TranscriptReader:
                 assert_never(never)
 
     def start(self, line: Line, event: events.SessionStart) -> None:
+        """Begin the transcript, or note that the session was resumed."""
         told = self.told
         when = local_time(line.time)
         if not told.session:
@@ -273,34 +277,34 @@ class TranscriptReader:
         self.add(Noted(f"resumed at {when}{copy}{moved}{other}"))
 
     def update(self, line: Line, event: events.SessionUpdate) -> None:
+        """Note a changed title or model."""
         self.note(line, event.title and f"the session is called: {event.title}")
         self.note(line, event.model and f"the model is {event.model} from here on")
 
     def message(self, line: Line, event: events.MessageEvent) -> None:
+        """Add a message and the calls in it."""
         self.command = ""
-        names = tuple(
-            file.name if file.media_type.startswith("text/") else file.about()
-            for file in event.message.attachments
-        )
+        names = []
+        for file in event.message.attachments:
+            names.append(file.name if file.media_type.startswith("text/") else file.about())
         cut_off = bool(event.cut_off)
         text = event.message.text
         if event.message.role == "user" and is_own(text):
             self.note(line, f"the model is told: {' '.join(text.split())}")
             return
-        said = Said(self.who(line, event), text, names, _depth(line), cut_off)
+        said = Said(self.who(line, event), text, tuple(names), _depth(line), cut_off)
         if cut_off and self.told.entries and self.told.entries[-1] is self._stopped:
-            if text != INTERRUPTED_ANSWER:  # the note says so
+            if text != INTERRUPTED_ANSWER:  # the note about the interrupt follows it
                 self.told.entries.insert(-1, said)
                 self._touched.append(said)
         else:
             self.add(said)
-        for call in (
-            self.state.workers[line.delegation].turn.values() if event.message.calls else ()
-        ):
-            self.show(line, call)
+        if event.message.calls:
+            for call in self.state.workers[line.delegation].turn.values():
+                self.show(line, call)
 
     def who(self, line: Line, event: events.MessageEvent) -> str:
-        """The task of a child worker comes from its parent."""
+        """Return the author of a message; the task of a child worker comes from its parent."""
         if event.message.role == "assistant":
             return line.worker
         if event.summary_of is not None:
@@ -309,7 +313,7 @@ class TranscriptReader:
         return update.parent if update else event.message.role
 
     def show(self, line: Line, call: CallState) -> None:
-        """Have the entry of a call tell all that is known of it."""
+        """Create or update the entry of a call."""
         called = self._called.get(call)
         before = replace(called) if called else None
         if called is None:
@@ -320,12 +324,8 @@ class TranscriptReader:
                 by_person=call.call.id.startswith(MANUAL),
             )
             self.told.entries.append(called)
-        called.waits = (
-            _decision_on(call) is None
-            and call.asked is not None
-            and not call.answer
-            and not call.result
-        )
+        is_open = call.asked is not None and _decision_on(call) is None
+        called.waits = is_open and not call.answer and not call.result
         called.verdict = _verdict(call)
         called.started = call.started is not None
         if result := call.result:
@@ -337,23 +337,24 @@ class TranscriptReader:
             self._touched.append(called)
 
     def granted(self, line: Line, offer: GrantOffer, very_call: str, *, cached: bool) -> None:
-        """A grant was given, or has allowed a call."""
+        """Count a grant that was given, or that has allowed a call."""
         for text in [str(rule) for rule in offer.rules] or [very_call]:
             grant = self.grants.setdefault((line.delegation, text), _Grant(text, _depth(line)))
             grant.covered += cached
             grant.written = grant.written or offer.written
 
     def note(self, line: Line, text: str | None) -> None:
+        """Add a note unless the text is empty."""
         if text:
             self.add(Noted(text, _depth(line)))
 
 
 def _depth(line: Line) -> int:
-    return min(max(line.depth, 0), DEEPEST)
+    return min(max(line.depth, 0), MAX_DEPTH)
 
 
 def _decision_on(call: CallState) -> events.ApprovalDecided | None:
-    """The decision that counts, which is none that came before the call asked again."""
+    """Return the decision on a call; None if it has asked again since."""
     asked = call.asked
     decided = call.decided
     if decided and not (asked and asked.line.seq > decided.line.seq):
@@ -365,17 +366,18 @@ def _verdict(call: CallState) -> str:
     asked = call.asked
     if said := _decision_on(call):
         via = f" ({said.via})" if said.via else ""
-        return f"{said.verdict} -> {_yes_or_no(said.approved)} by {said.by}{via}: {said.reason}{_place(said.where)}"
+        decided = f"{said.verdict} -> {_yes_or_no(said.approved)} by {said.by}{via}"
+        return f"{decided}: {said.reason}{_place(said.where)}"
     if asked is None:
         return ""
     request = asked.event.request
     answer = call.answer
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
-        return f"{asks}; {request.request_id} {'was not answered' if call.result else 'waits for an answer'}"
-    return (
-        f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
-    )
+        state = "was not answered" if call.result else "waits for an answer"
+        return f"{asks}; {request.request_id} {state}"
+    note = f": {answer.note}" if answer.note else ""
+    return f"{asks}; answered {_yes_or_no(answer.approved)}{note}"
 
 
 def _place(where: Mark | None) -> str:
@@ -388,24 +390,24 @@ def _yes_or_no(approved: bool) -> str:
 
 def _room(event: events.ContextUsage) -> str | None:
     if event.cleared:
-        return "the model starts over"
+        return "the model starts with an empty history"
     if event.rewound is not None:
-        return "the conversation goes back: the model does not read what came since"
+        return "the conversation went back: the model does not read later messages"
     if event.elided:
-        return (
-            f"room was made: the results of {len(event.elided)} calls were taken out of the history"
-        )
+        calls = counted(len(event.elided), "call")
+        return f"the history was shortened: the results of {calls} were removed"
     if event.summarised:
-        return f"room was made: a summary stands for {event.summarised} messages from here on"
+        messages = counted(event.summarised, "message")
+        return f"the history was shortened: a summary replaces {messages}"
     return None
 
 
 def _ending(result: Mapping[str, Any], state: SessionState) -> str:
-    """``result`` is the object of ``--output-format json``, in a log that somebody may have changed."""
+    """Return the end of a session from its result object, which may be damaged."""
     status = _text(result.get("status"))
     error = _text(result.get("error")).partition("\n")[0]
-    counts = f"{counted(state.turns, 'turn')}, {counted(state.tool_calls, 'call')}"
-    return f"{status}: {counts}" + (f"; {error.removeprefix(f'{status}: ')}" if error else "")
+    ended = f"{status}: {counted(state.turns, 'turn')}, {counted(state.tool_calls, 'call')}"
+    return f"{ended}; {error.removeprefix(f'{status}: ')}" if error else ended
 
 
 def _text(value: Any) -> str:
@@ -413,7 +415,7 @@ def _text(value: Any) -> str:
 
 
 class ArgumentBlock(Struct, frozen=True):
-    """A long arg, and the language that it is written in."""
+    """A long argument and its language."""
 
     name: str
     text: str
@@ -423,14 +425,18 @@ class ArgumentBlock(Struct, frozen=True):
 def split_args(
     args: Any, result: ResultValue | None = None
 ) -> tuple[dict[str, str], list[ArgumentBlock]]:
-    """The short args, as JSON by name, and the blocks; what is not given and what the result shows is left out."""
+    """Return the short arguments as JSON, and the long ones as blocks.
+
+    Nulls, and text that the result shows, are left out.
+    """
     if not isinstance(args, Mapping):
         return {"args": _json(args)}, []
     written = result.modified if isinstance(result, Diff) else None
     short: dict[str, str] = {}
     blocks: list[ArgumentBlock] = []
     for name, value in args.items():
-        if isinstance(value, str) and (name == "command" or "\n" in value or len(value) > LONG):
+        is_long = name == "command" or "\n" in str(value) or len(str(value)) > MAX_INLINE
+        if isinstance(value, str) and is_long:
             if value != written:
                 blocks.append(ArgumentBlock(str(name), value, _language(str(name), value)))
         elif value is not None:

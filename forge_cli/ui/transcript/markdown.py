@@ -1,4 +1,4 @@
-"""A conversation as Markdown: what was said is quoted, what was called stands in fences that it cannot close."""
+"""Transcripts as Markdown: messages are quoted, calls are in fences that they cannot close."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 
 def markdown(told: Transcript, find: FindRenderer = no_renderers) -> str:
-    pieces = [
-        f"# {_plain(told.session)}",
-        f"{_plain(told.worker)} with {_plain(told.model)}, {_plain(told.started)}, in {_plain(told.workspace)}",
-    ]
+    """Return a transcript as Markdown."""
+    about = f"{told.worker} with {told.model}, {told.started}, in {told.workspace}"
+    pieces = [f"# {_plain(told.session)}", _plain(about)]
     for entry in told.entries:
         match entry:
             case Said():
@@ -35,15 +34,18 @@ def _said(entry: Said) -> Iterator[str]:
     if entry.text.strip():
         words = readable(entry.text.strip("\n"))
         yield "\n".join(f"> {line}".rstrip() for line in words.split("\n"))
-    yield from (f"with {_plain(name)}" for name in entry.files)
+    for name in entry.files:
+        yield f"with {_plain(name)}"
 
 
 def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
-    yield f"**{_plain(entry.tool)}**{f' ({_plain(entry.verdict)})' if entry.verdict else ''}"
+    verdict = f" ({_plain(entry.verdict)})" if entry.verdict else ""
+    yield f"**{_plain(entry.tool)}**{verdict}"
     short, blocks = split_args(entry.args, entry.shown)
     if short or not blocks:
         yield fenced("\n".join(f"{name}: {value}" for name, value in short.items()), "yaml")
-    yield from (fenced(block.text.strip("\n"), block.language) for block in blocks)
+    for block in blocks:
+        yield fenced(block.text.strip("\n"), block.language)
     view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
     text = render_text(view) if view else ""
     if entry.status:
@@ -53,19 +55,19 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
 
 
 def _language(view: View) -> str:
-    """The language that a fence names."""
+    """Return the language of a fence."""
     if view.form == "code" and _LANGUAGE.fullmatch(view.language):
         return view.language
     return "diff" if view.form == "diff" else "text"
 
 
 def fenced(text: str, language: str) -> str:
-    """A text in a fence that it cannot close."""
+    """Return a text in a fence that it cannot close."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{readable(text)}\n{fence}"
 
 
 def _plain(text: str) -> str:
-    """One line of words that stay words."""
+    """Return a text as one line without Markdown markup."""
     return _SPECIAL.sub(r"\\\1", visible(text))

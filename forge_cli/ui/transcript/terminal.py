@@ -1,4 +1,4 @@
-"""A conversation, or a request that waits, on a terminal: who said what, and calls with verdicts and results."""
+"""Transcripts and waiting requests on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.results import FileContent
@@ -31,12 +31,14 @@ from forge_cli.ui.transcript.entries import (
 )
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
-LINES, LETTERS = 200, 20_000
-"""How much of what somebody said is shown."""
+MAX_LINES = 200
+MAX_CHARACTERS = 20_000
+"""Limits of a message to show."""
 LOST = "its input contained a secret, which the session log does not contain: it will be denied"
 
 
 def draw(told: Transcript, console: Console, find: FindRenderer = no_renderers) -> None:
+    """Print a transcript."""
     page = _Page(console, find)
     page.line(0, f"{told.session}: {told.worker} with {told.model}, {told.started}", "bold")
     page.line(0, f"in {told.workspace}", "dim")
@@ -56,47 +58,43 @@ class _Page:
         self._find = find
 
     def line(self, depth: int, text: str, style: str = "") -> None:
-        """One line, whatever is in it."""
+        """Print untrusted text as one line."""
         self._console.print(Indented(plain(visible(text), style=style), 2 * depth, hang=4), end="")
 
     def said(self, entry: Said) -> None:
         self._console.print()
         self.line(entry.depth, f"{entry.who}:", "bold")
         if entry.text.strip():
-            words = plain(cut(entry.text.rstrip(), LETTERS), LINES, exact=False)
-            by = 2 * entry.depth + 2
-            drawn = entry.who != "user" and self._console.is_terminal
-            self._console.print(
-                Indented(DrawnMarkdown(words.plain) if drawn else words, by), end=""
-            )
+            words = plain(cut(entry.text.rstrip(), MAX_CHARACTERS), MAX_LINES, exact=False)
+            shown: RenderableType = words
+            if entry.who != "user" and self._console.is_terminal:
+                shown = DrawnMarkdown(words.plain)
+            self._console.print(Indented(shown, 2 * entry.depth + 2), end="")
         for name in entry.files:
             self.line(entry.depth + 1, f"with {name}", "dim")
 
     def _text(self, entry: Called) -> str:
-        """The lines of a call that failed."""
+        """Return the output of a failed call, which may contain its error."""
         if entry.error is None or entry.shown is None:
             return ""
         return render_text(view_of(entry.shown, self._find, entry.distribution))
 
     def _block(self, block: ArgumentBlock, by: int) -> None:
-        """A long arg as it was written, each line behind a mark."""
+        """Print a long argument, each line behind a mark."""
         is_command = block.language == "sh"
         if not is_command:
-            self._console.print(
-                Indented(plain(visible(f"{block.name}:"), style="cyan"), by), end=""
-            )
-        text = plain(cut(block.text.rstrip("\n"), LETTERS), LINES).plain
+            name = plain(visible(f"{block.name}:"), style="cyan")
+            self._console.print(Indented(name, by), end="")
+        text = plain(cut(block.text.rstrip("\n"), MAX_CHARACTERS), MAX_LINES).plain
         marks = ("$", ">") if is_command else ("|", "|")
         for row in draw_lines(text, first=marks[0], others=marks[1], style="cyan"):
             self._console.print(Indented(row, by - 2 * is_command), end="")
 
     def called(self, entry: Called) -> None:
         short, blocks = split_args(entry.args, entry.shown)
-        args = (
-            {name: entry.args[name] for name in short}
-            if isinstance(entry.args, Mapping)
-            else entry.args
-        )
+        args: Any = entry.args
+        if isinstance(args, Mapping):
+            args = {name: args[name] for name in short}
         self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(args)]), "cyan")
         for block in blocks:
             self._block(block, 2 * entry.depth + 4)
@@ -104,25 +102,21 @@ class _Page:
             self.line(entry.depth, f"    {entry.verdict}", "dim")
         is_read = isinstance(entry.shown, FileContent) and self._console.is_terminal
         if entry.status:
-            size = (
-                f" · {counted(len(entry.shown.text().splitlines()), 'line')}"
-                if is_read and entry.shown
-                else ""
-            )
+            ended = cut(entry.ending(self._text(entry)), 2000)
+            if is_read and entry.shown:
+                ended += f" · {counted(len(entry.shown.text().splitlines()), 'line')}"
             look = "green" if entry.status == "success" else "red"
-            self.line(entry.depth, f"    {cut(entry.ending(self._text(entry)), 2000)}{size}", look)
+            self.line(entry.depth, f"    {ended}", look)
         if entry.shown is not None and not is_read:
             shown = render(entry.shown, self._find, entry.distribution)
             self._console.print(Indented(shown, 2 * entry.depth + 6, bar=True), end="")
 
 
 def shown_arguments(args: Any) -> list[str]:
-    """Arguments as they are traced; what is not an object is shown as it is."""
-    return (
-        format_args(args)
-        if isinstance(args, Mapping)
-        else [json.dumps(jsonable(args), ensure_ascii=False)]
-    )
+    """Return arguments as in the trace; in a damaged log they may be no object."""
+    if isinstance(args, Mapping):
+        return format_args(args)
+    return [json.dumps(jsonable(args), ensure_ascii=False)]
 
 
 def draw_request(
@@ -133,7 +127,7 @@ def draw_request(
     *,
     whole: bool = False,
 ) -> None:
-    """A request that waits, as at a prompt, with the command that answers it; the preview is cut unless ``whole``."""
+    """Print a waiting request and how to answer it; cut the preview unless ``whole``."""
 
     def line(text: str, style: str = "") -> None:
         console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
@@ -146,16 +140,13 @@ def draw_request(
     if has_mark(dict(request.args)) and waiting.pid is None:
         line(f"  {LOST}", "red")
     if waiting.pid is not None:
-        line(
-            f"  asked at a prompt right now, by the process {waiting.pid}: the first answer counts",
-            "dim",
-        )
+        asks = f"process {waiting.pid} asks this at its prompt now"
+        line(f"  {asks}; the first answer counts", "dim")
     if (answer := waiting.answer) is not None:
         note = f": {answer.note}" if answer.note else ""
         line(f"  answered: {'yes' if answer.approved else 'no'}{note}", "green")
     else:
-        line(
-            f"  answer with: forge approvals answer {random_end(session)} {waiting.id.removeprefix('approval_')} yes"
-        )
+        names = f"{random_end(session)} {waiting.id.removeprefix('approval_')}"
+        line(f"  to answer, run: forge approvals answer {names} yes")
         if request.folded and not whole:
-            line(f"  see all of it with: forge approvals list {random_end(session)}", "dim")
+            line(f"  to see all of it, run: forge approvals list {random_end(session)}", "dim")

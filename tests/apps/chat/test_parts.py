@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.apps.chat.around import KEPT, LONG, InputHistory, Notice, has_messages, status_line
+from forge_cli.apps.chat.around import (
+    MAX_ENTRIES,
+    NOTICE_AFTER,
+    InputHistory,
+    Notice,
+    has_messages,
+    status_line,
+)
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
@@ -34,9 +41,11 @@ def test_two_conversations_share_a_history_that_is_bounded_and_private(tmp_path:
     assert first.entries == ["a", "b\nc"]
     assert InputHistory(file).entries == ["a", "b\nc", "d"]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    file.write_text("not json\n" + "".join(json.dumps(str(n)) + "\n" for n in range(3 * KEPT)))
-    assert InputHistory(file).entries == [str(n) for n in range(2 * KEPT, 3 * KEPT)]
-    assert len(file.read_text().splitlines()) == KEPT
+    file.write_text(
+        "not json\n" + "".join(json.dumps(str(n)) + "\n" for n in range(3 * MAX_ENTRIES))
+    )
+    assert InputHistory(file).entries == [str(n) for n in range(2 * MAX_ENTRIES, 3 * MAX_ENTRIES)]
+    assert len(file.read_text().splitlines()) == MAX_ENTRIES
 
 
 def test_a_history_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
@@ -211,9 +220,9 @@ def test_a_notice_is_given_to_those_who_look_elsewhere() -> None:
     )
     now = time.monotonic()
     plain.give("x asks", now)
-    plain.give("x asks", now - LONG - 1)
+    plain.give("x asks", now - NOTICE_AFTER - 1)
     plain.in_front = True
-    plain.give("x asks", now - LONG - 1)
+    plain.give("x asks", now - NOTICE_AFTER - 1)
     rich.in_front = False
     rich.give("x \x1b asks", now)
     assert written == ["\a", "\x1b]9;x \\x1b asks\a"]

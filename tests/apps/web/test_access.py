@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
+from forge_cli.apps.web.access import MAX_BODY, PageAccess, RefusedRequest
 from forge_cli.testing import Project
 
 from .pages import TOKEN, Browser, play
@@ -109,7 +109,7 @@ def test_a_secret_is_exchanged_once_and_is_no_token_then() -> None:
     assert access.exchange(SECRET) is access.exchange(token) is None
     found = ask(access, SECRET)
     assert found
-    assert "good once" in found.sentence
+    assert "already used" in found.sentence
     assert access.exchange(access.secret)
     assert ask(access, token) is None
 
@@ -168,11 +168,11 @@ def test_other_methods_are_refused(method: str) -> None:
 
 
 def test_a_body_is_bounded_by_what_it_says() -> None:
-    for size in (str(BODY_MAX + 1), "-1", "x", ""):
+    for size in (str(MAX_BODY + 1), "-1", "x", ""):
         found = refused("POST", content_type="application/json", content_length=size)
         assert found
         assert found.status == 413
-    assert refused("POST", content_type="application/json", content_length=str(BODY_MAX)) is None
+    assert refused("POST", content_type="application/json", content_length=str(MAX_BODY)) is None
 
 
 def test_another_address_is_reached_by_its_own_name_only() -> None:
@@ -265,7 +265,7 @@ def test_a_browser_that_comes_from_elsewhere_is_told_what_to_do(project: Project
                     path,
                     accept,
                 )
-                assert "no other page may use this server" in answer.text, (path, accept)
+                assert "other pages must not use this server" in answer.text, (path, accept)
                 assert ("terminal where <code>forge web</code> runs" in answer.text) is is_page, (
                     path,
                     accept,
@@ -277,7 +277,7 @@ def test_a_browser_that_comes_from_elsewhere_is_told_what_to_do(project: Project
 def test_markup_in_a_request_is_text_on_the_page(project: Project) -> None:
     async def story(browser: Browser) -> None:
         answer = await browser.client.request("'X&", "/", headers={"Accept": "text/html"})
-        assert (answer.status_code, "&#x27;X&amp; is not used here" in answer.text) == (403, True)
+        assert (answer.status_code, "X&amp; is not supported" in answer.text) == (403, True)
 
     play(project, story)
 
@@ -303,7 +303,7 @@ def test_a_file_that_is_not_there_is_not_found(project: Project) -> None:
             assert (name, answer.status_code, answer.json()) == (
                 name,
                 404,
-                {"error": "there is nothing here"},
+                {"error": "not found"},
             )
 
     play(project, story)
@@ -340,7 +340,7 @@ def test_bodies_are_bounded_and_have_to_be_json(project: Project) -> None:
         own = {"Content-Type": "application/json"}
 
         async def endless() -> Any:
-            for _ in range(BODY_MAX // 1_000_000 + 2):
+            for _ in range(MAX_BODY // 1_000_000 + 2):
                 yield b" " * 1_000_000
 
         answer = await browser.client.post("/api/sessions", content=endless(), headers=own)

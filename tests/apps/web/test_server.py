@@ -211,7 +211,7 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
         assert (await complete("/und"), await complete("see @not")) == (["/undo"], ["@notes.md"])
         assert "@/workspace/" in await complete("see @/work")
         assert (await enter("/t add -i"))["form"] == {"tool": "add", "given": {}}
-        assert "a page has no trace level" in (await enter("/trace"))["shown"]
+        assert "the page has no trace level" in (await enter("/trace"))["shown"]
         refused = await browser.act(session, "input", 400, text="!ls")
         assert "no shell tool" in refused["error"]
         await enter("/mode acceptEdits")
@@ -237,7 +237,7 @@ def test_a_message_is_as_long_as_one_of_the_command_line_at_most(
     tester: Project, monkeypatch
 ) -> None:
     monkeypatch.setattr("forge_cli.apps.web.api.MAX_TASK_BYTES", 1000)
-    monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_BODY", 5000)
+    monkeypatch.setattr("forge_cli.apps.web.api.MAX_BODY", 5000)
     script(tester, "Done.")
 
     async def story(browser: Browser) -> None:
@@ -274,7 +274,7 @@ def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(
 
     html = play(tester, story)
     assert "a.txt removed" in html
-    assert "the conversation goes back: the model does not read" in html
+    assert "the conversation went back: the model does not read" in html
 
 
 def test_an_edited_worker_is_told_and_no_word_of_forge_is_the_persons(tester: Project) -> None:
@@ -388,7 +388,7 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
         refused = await browser.act(
             session, "answer", 400, request=request["request"], choice="always"
         )
-        assert "not one of the choices" in refused["error"]
+        assert "unknown choice" in refused["error"]
         await browser.act(session, "answer", request=request["request"], choice="session")
         await tab.until("over")
         told = [
@@ -476,7 +476,7 @@ def test_the_first_answer_counts_and_every_tab_sees_it(tester: Project) -> None:
         decided = next(item for item in other.objects if item["type"] == "decided")
         assert (decided["request"], decided["verdict"], decided["by"]) == (request, "no", "user")
         unknown = await browser.act(session, "answer", 400, request="approval_x", choice="once")
-        assert "there is no request" in unknown["error"]
+        assert "unknown request" in unknown["error"]
 
     play(tester, story)
     assert not (tester.folder / "a.py").exists()
@@ -607,7 +607,7 @@ def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project
         back = await browser.act(session, "interrupt")
         assert back == {
             "text": "second\n/name Later\nthird",
-            "shown": "a.txt goes with your next message",
+            "shown": "attached to your next message: a.txt",
         }
         await tab.wait(lambda tab: tab.status == "idle" and tab.states["status"]["queued"] == [])
         assert await browser.act(session, "interrupt") == {"text": "", "shown": ""}
@@ -701,7 +701,7 @@ def test_a_tool_called_by_hand_is_checked_at_its_fields(tester: Project) -> None
         missing = await browser.act(session, "invoke", 422, tool="add", input={})
         assert missing["fields"].keys() == {"a"}
         refused = await browser.act(session, "invoke", 400, tool="speak", input={})
-        assert "there is no tool" in refused["error"]
+        assert "unknown tool" in refused["error"]
         await browser.act(session, "invoke", tool="add", input={"a": "40"})
         request = await tab.request()
         assert "you want to call add" in request["title"]
@@ -763,7 +763,7 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
         wrong = await browser.post(
             f"/api/inbox/{session}/{row['request']}", {"choice": "session"}, 400
         )
-        assert "not one of the choices" in wrong["error"]
+        assert "unknown choice" in wrong["error"]
         await browser.post(f"/api/inbox/{session}/{row['request']}", {"choice": "once"})
         assert (await browser.get("/api/inbox"))[0]["answer"] == "yes"
         assert (await browser.get("/api/state"))["parked"] == 0
@@ -849,7 +849,7 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
             lambda tab: not tab.states["session"]["live"] and not tab.states["tools"]["categories"]
         )
         refused = await browser.act(session, "invoke", 400, tool="add", input={"a": 1})
-        assert refused["error"] == f"the session '{session}' is only read here\n  resume it first"
+        assert refused["error"] == f"session '{session}' is not running\n  resume it first"
         reader = await browser.open(session)
         assert reader.states["tools"]["categories"] == []
         assert "Hello <strong>one</strong>" in reader.html
@@ -1070,7 +1070,7 @@ def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
 
 
 def test_a_long_history_comes_in_pieces(tester: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "PIECE", 3)
+    monkeypatch.setattr(view, "ENTRIES_PER_MESSAGE", 3)
     script(tester, *(f"answer {number}" for number in range(6)))
 
     async def story(browser: Browser) -> None:

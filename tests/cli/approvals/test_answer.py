@@ -48,7 +48,7 @@ def test_the_prompt_takes_an_answer_that_is_given_elsewhere(
     assert (row["tool"], row["answer"]) == ("write_file", None)
     os.kill(row["pid"], 0)
     assert (
-        f"asked at a prompt right now, by the process {row['pid']}: the first"
+        f"process {row['pid']} asks this at its prompt now; the first"
         in other("approvals", "list").stdout
     )
     done = other("approvals", "answer", "last", row["request"], "yes")

@@ -124,7 +124,7 @@ def test_list_shows_everything_needed_to_decide(clerk, cli, parked) -> None:
     )
     assert shown[-2:] == [
         "  why: writing in zone 'workspace' needs your OK",
-        f"  answer with: forge approvals answer {session} {request} yes",
+        f"  to answer, run: forge approvals answer {session} {request} yes",
     ]
     assert cli("approvals", "answer", session, request, "no").code == 0
     assert "  answered: no" in cli("approvals", "list").out.splitlines()

@@ -165,7 +165,7 @@ def test_one_that_is_parked_is_shown_whole_and_applied_later(shell: Project) -> 
     shell.write("gen.sh", MANY.replace("D/", "made/") + "; chmod 4755 made/lib/m1.py")
     assert shell.forge("run", "worker.yaml", "go", "-p", "--on-ask", "park").returncode == 10
     listed = shell.forge("approvals", "list").stdout
-    assert "see all of it with: forge approvals list " in listed
+    assert "to see all of it, run: forge approvals list " in listed
     assert "made/lib/m7.py" not in listed
     whole = shell.forge("approvals", "list", "last").stdout
     assert "made     made/lib/m7.py (7 bytes)" in whole

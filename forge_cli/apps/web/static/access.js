@@ -1,8 +1,8 @@
-// The token of this tab: what the secret in the printed address is exchanged for. It is kept where only pages of this
-// very origin can read it, port included; a cookie would go to every server on this machine.
+// The token of this tab, exchanged for the secret in the printed address. It is kept in the session storage, which only
+// pages of this origin (with its port) can read; browsers send a cookie to every server on this machine.
 
 const KEY = "forge-token";
-const WAIT = 500; // milliseconds for another tab to answer
+const ANSWER_TIMEOUT = 500; // milliseconds for another tab to answer
 
 const refused = new Set();
 const others = new BroadcastChannel(KEY);
@@ -26,10 +26,10 @@ function forget() {
   sessionStorage.removeItem(KEY);
 }
 
-/** Ask the other tabs of this page for their token; whether one had it. */
+/** Ask the other tabs of this page for their token; return whether one had it. */
 function askOthers() {
   others.postMessage({});
-  const late = AbortSignal.timeout(WAIT);
+  const late = AbortSignal.timeout(ANSWER_TIMEOUT);
   return new Promise((answered) => {
     addEventListener(KEY, () => answered(true), { once: true, signal: late });
     late.addEventListener("abort", () => answered(false));
@@ -39,7 +39,7 @@ function askOthers() {
 const ask = (path, options) =>
   fetch(path, { cache: "no-store", ...options, headers: { ...options.headers, Authorization: `Bearer ${token}` } });
 
-/** A request with the token; where the server does not know that any more, with the one of another tab. */
+/** Send a request with the token; if the server refuses it, retry with the token of another tab. */
 export async function send(path, options = {}) {
   const used = token;
   const answer = await ask(path, options);
@@ -48,7 +48,7 @@ export async function send(path, options = {}) {
   return token || (await askOthers()) ? ask(path, options) : answer;
 }
 
-/** Take the token that came with the page, and the secret out of the address; whether there was a secret. */
+/** Take the token from the page and remove the secret from the address; return whether there was a secret. */
 function take() {
   const address = new URL(location.href);
   if (!address.searchParams.has("secret")) return false;
@@ -65,7 +65,7 @@ function take() {
 
 const hadSecret = take();
 
-/** Returns once this tab has a token; until then `lock` is told whether its address had a secret, which was not good. */
+/** Wait until this tab has a token; call `lock` with whether the address had a secret, which was invalid. */
 export async function enter(lock) {
   if (token || (await askOthers())) return;
   lock(hadSecret);

@@ -1,4 +1,4 @@
-// The page: which view is shown, and what each event of the session in view does to it.
+// The page: the current view, and the effects of each event of the open session.
 
 import { enter } from "./access.js";
 import { $, announce, get } from "./dom.js";
@@ -14,7 +14,7 @@ import { Stream } from "./stream.js";
 const GONE = {
   open: "",
   gone: "The server cannot be reached. This page reconnects by itself.",
-  stranger: "The server was started again and does not know this page any more: open the address that forge web printed.",
+  stranger: "The server was restarted. Open the address that forge web printed.",
 };
 
 const log = new Log();
@@ -32,15 +32,15 @@ const crowd = new Crowd({
   },
 });
 let stream = null;
-let shown = null; // the id of the session in view
-let isNew = false; // events of the past are not announced
+let shown = null; // the id of the open session
+let isNew = false; // whether events are new; old ones are not announced
 let title = "forge";
 let workerName = "";
-let about = { mode: "", modes: [], model: "" }; // of the session in view
-let models = []; // those that are ready
-let opening = null; // what the first page wants to be said in a session
+let about = { mode: "", modes: [], model: "" }; // of the open session
+let models = []; // models of ready providers
+let opening = null; // the first message of a session, typed on the start page
 
-/** Go to a session; in the one that is open already its stream tells what has changed. */
+/** Open a session, unless it is open already. */
 const go = (id) => {
   if (id !== shown) location.hash = `#/session/${encodeURIComponent(id)}`;
 };
@@ -78,7 +78,7 @@ const takers = {
   title: (event) => setTitle(event.title),
   session: showSession,
   go: ({ id }) => go(id),
-  edit: ({ text }) => $("message").value || composer.edit(text), // in another tab somebody may be typing
+  edit: ({ text }) => $("message").value || composer.edit(text), // unless a message is being typed in this tab
 };
 
 function showSession(event) {
@@ -153,11 +153,11 @@ function show(view, name) {
 }
 
 function showNothing(sentence) {
-  show("nothing", "Nothing here");
+  show("nothing", "Not found");
   $("nothing-why").textContent = sentence;
 }
 
-/** A part of the address; what somebody typed there may be anything. */
+/** Decode a part of the address; typed text may be invalid. */
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -176,7 +176,7 @@ async function route() {
     return;
   }
   leaveSession();
-  if (view === "nothing" || view === "session" || (id && view !== "sessions")) showNothing(`The page has no part '${location.hash}'.`);
+  if (view === "nothing" || view === "session" || (id && view !== "sessions")) showNothing(`Unknown address: ${location.hash}`);
   else show(view || "home", { sessions: "Sessions", inbox: "Inbox" }[view] || "Start");
   if (!view) $("begin-text").focus();
   if (view === "sessions") $("search-text").value = decoded(id || "");
@@ -201,7 +201,7 @@ async function refresh() {
   }
 }
 
-/** How many calls wait, wherever that is: somebody looks at this tab again. */
+/** Update the number of waiting calls of all sessions. */
 const recount = () => get("/api/state").then(({ parked }) => countInbox(parked), () => null);
 
 $("skip").addEventListener("click", (event) => {
@@ -221,7 +221,7 @@ fold();
 watchHome((id, text) => (opening = { id, text }));
 showTries($("home").querySelector(".tries"), $("begin-text"));
 showTries($("empty").querySelector(".tries"), $("message"));
-// What stands at the end of a card stays above the composer, which is as high as it is.
+// The buttons of a card stay above the composer, whose height changes.
 new ResizeObserver(([bottom]) => document.documentElement.style.setProperty("--bottom", `${bottom.target.offsetHeight}px`)).observe(document.querySelector(".bottom"));
 
 async function findModels() {
@@ -233,7 +233,7 @@ async function findModels() {
 }
 
 await enter((hadSecret) => {
-  show("locked", "Not let in");
+  show("locked", "Access denied");
   $("locked-why").hidden = !hadSecret;
 });
 addEventListener("hashchange", route);

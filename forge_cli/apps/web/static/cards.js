@@ -1,13 +1,13 @@
-// What waits for a person: cards in the conversation and in the inbox, the same in every tab, and no answer but an answer.
+// Cards for requests and questions, in the conversation and in the inbox. Only an explicit answer counts as one.
 
 import { $, act, announce, drawn, el, post, session } from "./dom.js";
 import { dress } from "./entries.js";
 
-const GRACE = 500; // milliseconds after which a key is meant for the card, and not for what stood there before it
-const LEAST = 60; // pixels of a card that make it one in sight
+const GRACE = 500; // milliseconds before a card takes keys: earlier ones were meant for something else
+const MIN_VISIBLE = 60; // pixels of a card that make it visible
 const TYPING = "input, textarea, select, [contenteditable]";
 
-/** The cards of the session that is open, oldest first, until each is decided somewhere. */
+/** The open cards of the session, oldest first. */
 export class Cards {
   constructor(log) {
     this.log = log;
@@ -24,7 +24,7 @@ export class Cards {
     this.tell();
   }
 
-  /** After a break the server names again what waits; what it does not name was decided meanwhile. */
+  /** After a reconnect, the server sends the open requests again; `confirm` drops all others. */
   doubt() {
     this.doubted = new Set(this.waiting.keys());
   }
@@ -34,7 +34,7 @@ export class Cards {
     this.doubted = null;
   }
 
-  /** A card for a request; one that is new has the focus, unless somebody is writing. */
+  /** Add a card for a request; a new one gets the focus unless the person is writing. */
   ask(request, isNew) {
     this.doubted?.delete(request.request);
     if (this.waiting.has(request.request)) return;
@@ -57,7 +57,7 @@ export class Cards {
     if (this.waiting.size === 1 && isFree && this.log.reader.atEnd && !document.querySelector("dialog[open]")) this.show(card);
   }
 
-  /** Decided here, in another tab or in a terminal: it no longer waits. */
+  /** Remove a card that was decided here, in another tab or on a terminal. */
   settle(id, text) {
     const card = this.waiting.get(id);
     if (!card) return;
@@ -73,15 +73,15 @@ export class Cards {
   }
 
   show(card) {
-    const call = card?.closest(".entry") || card; // with the line of the call, which says why
+    const call = card?.closest(".entry") || card; // with the line of the call
     const isHigh = call?.offsetHeight > innerHeight * 0.5;
     if (isHigh) this.log.reader.hold();
     call?.scrollIntoView({ block: isHigh ? "start" : "nearest" });
-    // Not a button: an Enter that was meant for the message must not decide anything.
+    // Not a button: an Enter meant for the message must not decide anything.
     (card?.querySelector("input[data-reply]") || card)?.focus({ preventScroll: true });
   }
 
-  /** A bar leads to a card that is out of sight. */
+  /** Show a bar that leads to the card if no card is visible. */
   point() {
     const cards = [...this.waiting.values()];
     $("waiting").hidden = !cards.length || cards.some(isInSight);
@@ -90,7 +90,7 @@ export class Cards {
   tell() {
     const cards = [...this.waiting.values()];
     this.point();
-    if (cards.length) $("waiting-text").textContent = cards.length > 1 ? `${cards.length} calls wait for you` : cards[0].querySelector("h2").textContent;
+    if (cards.length) $("waiting-text").textContent = cards.length > 1 ? `${cards.length} calls are waiting for you` : cards[0].querySelector("h2").textContent;
     document.documentElement.classList.toggle("asked", cards.length > 0);
     dispatchEvent(new CustomEvent("forge-waiting", { detail: cards.length }));
   }
@@ -98,11 +98,11 @@ export class Cards {
 
 const isInSight = (card) => {
   const { top, bottom } = card.getBoundingClientRect();
-  const covered = document.querySelector("#composer").offsetHeight + LEAST;
-  return card.checkVisibility() && bottom > LEAST && top < innerHeight - covered;
+  const covered = document.querySelector("#composer").offsetHeight + MIN_VISIBLE;
+  return card.checkVisibility() && bottom > MIN_VISIBLE && top < innerHeight - covered;
 };
 
-// The keys of the terminal, for the card that has the focus, or else the first in sight.
+// The keys of the terminal, for the focused card or the first visible one.
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches(TYPING)) return;
   if (document.querySelector("dialog[open]")) return;
@@ -114,7 +114,7 @@ addEventListener("keydown", (event) => {
   if (behind && card.dataset.chosen !== behind) return;
   event.preventDefault();
   if (!card.querySelector(`[data-behind="${key}"]`)) return button.click();
-  // There are wider grants behind this key: Enter takes the narrow one, a digit another.
+  // This key has wider grants: Enter takes the narrow one, a digit another.
   card.dataset.chosen = key;
   button.focus();
 });
@@ -131,7 +131,7 @@ function newCard(title, about, ...inside) {
   return card;
 }
 
-/** The card for a call, of this session or of the inbox; `answer` is called with what the person chose. */
+/** Make the card of a request; `answer` is called with the choice of the person. */
 export function requestCard({ title, tool, path = [], risk, html, choices }, answer) {
   const said = el("p", { className: "error", role: "alert" });
   const inside = el("div", { className: "drawn" }, drawn(html));
@@ -140,7 +140,7 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   const newButton = ({ value, key, label, about, rule, behind }) => {
     const kind = value === "no" ? "no" : value === "once" ? "primary" : "";
     const choose = (event) => {
-      // The second half of a double click was meant for the card before this one.
+      // The second click of a double click was meant for the card before.
       if (event.detail < 2) give(event.currentTarget, value);
     };
     const hint = [about && `for this session: ${about}`, rule].filter(Boolean).join(" – ");
@@ -163,15 +163,15 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   };
   form.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
-    event.preventDefault(); // it does not stop the worker
+    event.preventDefault(); // Esc must not stop the worker here
     tell();
   });
-  buttons.push(el("button", { type: "button", className: "plain", onclick: tell, ...keyed("t") }, "Deny, and say why", kbd("t")));
+  buttons.push(el("button", { type: "button", className: "plain", onclick: tell, ...keyed("t") }, "Deny with a reason", kbd("t")));
   const about = [path.length > 1 ? el("span", { className: "path" }, path.join(" › ")) : "", risk ? el("span", { className: `risk ${risk}` }, `risk: ${risk}`) : ""];
   const card = newCard(title || `${tool} asks`, about, inside);
   card.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !card.dataset.chosen) return;
-    event.preventDefault(); // it only goes back, and does not stop the worker
+    event.preventDefault(); // Esc goes back here, and must not stop the worker
     delete card.dataset.chosen;
     card.focus();
   });
@@ -180,7 +180,7 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   return card;
 }
 
-/** The card for a line of text; where it is one of a few, each has a button. */
+/** Make the card of a question: a text field, or a button for each option. */
 function questionCard({ html, options }, reply) {
   const said = el("p", { className: "error", role: "alert" });
   const give = (text) => (event) => act(event.currentTarget, said, () => reply(text));

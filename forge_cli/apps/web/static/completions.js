@@ -1,11 +1,11 @@
-// What the text before the cursor could become: commands, tools and files, as the terminal completes them.
+// Completions of the text before the cursor: commands, tools and files, as on a terminal.
 
 import { el, get } from "./dom.js";
 
 const WANTED = /^\/[^\n]*$|(^|[\s(])@[^\s]*$/;
 
 export class Completions {
-  /** `address` gives where to ask. */
+  /** `address` returns the path of the API. */
   constructor(box, list, address) {
     Object.assign(this, { box, list, address, found: [], at: -1, asked: 0 });
     box.addEventListener("input", () => this.ask());
@@ -21,12 +21,12 @@ export class Completions {
     if (turn !== this.asked) return;
     this.before = before;
     this.show(found.slice(0, 50));
-    const index = this.pressed === "Tab" ? Math.max(this.at, 0) : this.at; // a key that came before the answer
+    const index = this.pressed === "Tab" ? Math.max(this.at, 0) : this.at; // a key that was pressed before the answer came
     if (this.pressed && this.found[index]) this.take(index);
     this.pressed = "";
   }
 
-  /** Show these; what was chosen stays chosen where it is still among them. */
+  /** Show completions; keep the selection if it is still one of them. */
   show(found) {
     const chosen = this.found[this.at]?.text;
     this.found = found;
@@ -37,7 +37,7 @@ export class Completions {
 
   option({ text, summary }, index) {
     const take = (event) => {
-      event.preventDefault(); // the box keeps the focus
+      event.preventDefault(); // keep the focus in the box
       this.take(index);
     };
     return el("li", { id: `completion-${index}`, role: "option", onmousedown: take }, el("b", {}, text), summary ? el("span", { className: "quiet" }, summary) : "");
@@ -53,7 +53,7 @@ export class Completions {
 
   press(event) {
     if (this.list.hidden || event.isComposing) return;
-    const isStale = this.before !== this.box.value.slice(0, this.box.selectionStart); // the answer is still on its way
+    const isStale = this.before !== this.box.value.slice(0, this.box.selectionStart); // the answer has not come yet
     const moves = { ArrowDown: 1, ArrowUp: -1 };
     const from = event.key === "ArrowUp" ? Math.max(this.at, 0) : this.at;
     if (event.key in moves) this.select((from + moves[event.key] + this.found.length) % this.found.length);

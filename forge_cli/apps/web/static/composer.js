@@ -1,9 +1,9 @@
-// Where the person writes: the message, its attachments, the state of the worker, and the way to stop it.
+// The message box with its attachments, the state of the worker, and the Stop button.
 
 import { $, act, announce, el, lasted, post, session } from "./dom.js";
 import { Completions } from "./completions.js";
 
-const LIMIT = 14_000_000; // bytes of all attachments: base64 makes a third more, and the server takes 20 MB
+const MAX_ATTACHED = 14_000_000; // bytes of all attachments: base64 adds a third, and the server accepts 20 MB
 const BUSY = new Set(["connecting", "thinking", "writing", "running", "retrying", "waiting"]);
 const WORDS = {
   idle: "Ready",
@@ -17,14 +17,14 @@ const WORDS = {
 };
 
 export class Composer {
-  /** `answered` is given what the server says to a line, such as the text of a command. */
+  /** `answered` gets the answer of the server to a line, such as the output of a command. */
   constructor(answered) {
     this.answered = answered;
     this.completions = new Completions($("message"), $("completions"), () => session(this.id, "complete"));
     for (const id of ["mode", "model"]) $(id).addEventListener("change", ({ target }) => this.enter(`/${id} ${target.value}`));
-    this.drafts = new Map(); // what is typed and attached in each session, until it is sent
+    this.drafts = new Map(); // unsent text and attachments by session
     this.draft = { text: "", attachments: [] };
-    this.sent = []; // lines that the server has not taken yet
+    this.sent = []; // lines that the server has not accepted yet
     this.status = { state: "idle", queued: [] };
     $("composer").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -87,8 +87,8 @@ export class Composer {
     place.textContent = "";
     for (const file of files) {
       const size = draft.attachments.reduce((sum, each) => sum + each.size, file.size);
-      if (size > LIMIT) {
-        place.textContent = `${file.name} is too large: a message carries at most ${LIMIT / 1e6} MB.`;
+      if (size > MAX_ATTACHED) {
+        place.textContent = `${file.name} is too large: attachments have at most ${MAX_ATTACHED / 1e6} MB together.`;
         continue;
       }
       const name = file.name || "pasted";
@@ -131,13 +131,13 @@ export class Composer {
     box.focus();
   }
 
-  /** Say a line, which a control may stand for. */
+  /** Send a line, also for a control such as the mode. */
   enter(text, attachments = []) {
     this.sent.push({ id: this.id, draft: this.draft, text, attachments });
     act($("send"), $("composer-error"), () => this.deliver());
   }
 
-  /** One line after the other; what the server does not take comes back with those after it, to be sent again. */
+  /** Send the lines in order; after a refusal, put it and the lines after it back into the box. */
   async deliver() {
     while (this.sent.length) {
       const { id, text, attachments } = this.sent[0];
@@ -160,7 +160,7 @@ export class Composer {
     this.showAttachments();
   }
 
-  /** Say the last message again; the server has it whole. */
+  /** Send the last message again; the server still has it. */
   retry(button) {
     act(button, $("composer-error"), () => post(session(this.id, "retry")));
   }
@@ -176,7 +176,7 @@ export class Composer {
     });
   }
 
-  /** Put what was sent before what is being typed, to be changed. */
+  /** Insert a text before the typed text for editing. */
   edit(text) {
     $("message").value = joined(text, $("message").value);
   }
@@ -199,14 +199,14 @@ export class Composer {
     $("elapsed").textContent = BUSY.has(state) && since ? lasted(Date.now() - since) : "";
   }
 
-  /** Which mode and model it has; what another one could be is known later. */
+  /** Show the mode and the model, with the other choices once they are known. */
   offer({ mode, modes, model, models }) {
     choose($("mode"), mode, modes.map(({ name, title }) => [name, title]));
     $("mode").closest("label").hidden = modes.length < 2;
     choose($("model"), model, byProvider([...new Set([model, ...models])].filter(Boolean)));
   }
 
-  /** A session that is not live is read; the form gives way to what can be done with it. */
+  /** Show the message box in a live session, else the buttons to resume or fork it. */
   allow(live) {
     const focused = document.activeElement;
     const isFree = focused === document.body || $("reading").contains(focused);
@@ -219,7 +219,7 @@ export class Composer {
   }
 }
 
-/** The options of a select, some in groups, changed only where they are others: it may be open. */
+/** Set the options of a select, some in groups; an unchanged select may be open and is left alone. */
 export function choose(select, value, options) {
   if (JSON.stringify(options) !== select.dataset.options) {
     select.dataset.options = JSON.stringify(options);
@@ -233,7 +233,7 @@ export function choose(select, value, options) {
   select.value = value;
 }
 
-/** Models as options: a narrow window has no room for more than what tells them apart. */
+/** Return models as options without their provider, which is the group; narrow windows lack the room. */
 export const byProvider = (names) =>
   names.map((name) => {
     const [, provider, model] = name.match(/^([^:]+):(.+)$/) || [name, "", name];

@@ -1,10 +1,10 @@
-// Small tools that every part of the page uses: elements, requests to the server, and what a screen reader is told.
+// Helpers for all parts of the page: elements, requests and announcements for screen readers.
 
 import { send } from "./access.js";
 
 export const $ = (id) => document.getElementById(id);
 
-/** An element with properties and children; text is always text, never markup. */
+/** Make an element with properties and children; text is never markup. */
 export function el(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -16,14 +16,14 @@ export function el(tag, props = {}, ...children) {
   return made;
 }
 
-/** What the server drew; it has escaped everything that others wrote. */
+/** Parse HTML from the server, which has escaped all untrusted text. */
 export function drawn(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   return template.content;
 }
 
-/** A refusal of the server, with its sentence. */
+/** An error answer of the server. */
 export class Refusal extends Error {
   constructor(status, body) {
     super(body.error || `the server answered ${status}`);
@@ -38,7 +38,7 @@ async function request(path, options) {
   try {
     answer = await send(path, options);
   } catch {
-    throw new Refusal(0, { error: "The server cannot be reached; nothing was sent." });
+    throw new Refusal(0, { error: "The server cannot be reached. Nothing was sent." });
   }
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refusal(answer.status, body);
@@ -48,20 +48,20 @@ async function request(path, options) {
 export const get = (path) => request(path, {});
 export const post = (path, body = {}) =>
   request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-/** A file of the server, saved under the name that the server gives it. */
+/** Save a file of the server under the name that the server gives. */
 export async function download(path) {
   const answer = await send(path);
   if (!answer.ok) throw new Refusal(answer.status, await answer.json().catch(() => ({})));
   const [, name] = answer.headers.get("Content-Disposition").match(/filename="(.*)"/);
   const href = URL.createObjectURL(await answer.blob());
   el("a", { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may still be asking where to save it
+  setTimeout(() => URL.revokeObjectURL(href), 60_000); // the browser may still be asking where to save it
 }
 
 export const session = (id, part) => `/api/sessions/${encodeURIComponent(id)}/${part}`;
 
 let saying;
-/** Tell a screen reader one thing; several in a moment become one, so that it is never flooded. */
+/** Announce a text to screen readers; several texts in a moment become one. */
 export function announce(text) {
   const place = $("announce");
   saying = saying ? `${saying}. ${text}` : text;
@@ -72,7 +72,7 @@ export function announce(text) {
   }, 150);
 }
 
-/** Run an action of a button: it is off meanwhile, and a refusal is shown where it belongs. */
+/** Run the action of a button, which is disabled meanwhile; show an error in `place`. */
 export async function act(button, place, action) {
   if (button.getAttribute("aria-disabled") === "true") return;
   button.setAttribute("aria-disabled", "true");
@@ -88,7 +88,7 @@ export async function act(button, place, action) {
 
 export const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-/** Seconds as people say them: 4 s, 2 min 05 s, 1 h 03 min. */
+/** Format a duration as 4 s, 2 min 05 s or 1 h 03 min. */
 export function lasted(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;

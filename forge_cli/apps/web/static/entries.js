@@ -1,11 +1,11 @@
-// The conversation as it is on the page: entries by key, texts that grow, and a reader who is never moved.
+// The conversation: entries by key, streamed texts, and a scroll position that never jumps.
 
 import { $, announce, drawn, el } from "./dom.js";
 
-const NEAR = 48; // pixels from the end that still count as being there
+const NEAR = 48; // pixels from the end that count as the end
 const CHUNK = 50;
 
-/** What the server drew, made usable: wide parts can be reached and scrolled by keys, and code can be copied. */
+/** Make drawn HTML usable: wide parts scroll by keys, and code can be copied. */
 export function dress(place) {
   for (const wide of place.querySelectorAll("pre, .table")) {
     wide.tabIndex = 0;
@@ -16,7 +16,7 @@ export function dress(place) {
   }
 }
 
-/** Code or a diff without the numbers of its lines. */
+/** Return code or a diff without line numbers. */
 function textOf(code) {
   const plain = code.cloneNode(true);
   for (const number of plain.querySelectorAll(".gutter")) number.remove();
@@ -34,7 +34,7 @@ function copyButton(label, read) {
   return button;
 }
 
-/** Where the reader is: at the end, and then kept there, or somewhere else, and then left alone. */
+/** The scroll position: it follows the end, or stays where the person has scrolled. */
 class Reader {
   constructor() {
     this.page = document.scrollingElement;
@@ -53,7 +53,7 @@ class Reader {
   }
 
   moved() {
-    // The page growing below somebody is not somebody scrolling up.
+    // New content below is no scrolling by the person.
     if (this.isNear()) this.atEnd = true;
     else if (scrollY < this.last - 1) this.atEnd = false;
     this.last = scrollY;
@@ -65,7 +65,7 @@ class Reader {
     if (this.atEnd) scrollTo({ top: this.page.scrollHeight, behavior: "instant" });
   }
 
-  /** Stay where the beginning of something high is read, until it is gone. */
+  /** Stay at the beginning of a high element until it is removed. */
   hold() {
     this.isHeld = this.atEnd;
     this.atEnd = false;
@@ -99,7 +99,7 @@ export class Log {
     delete this.place.dataset.ready;
   }
 
-  /** The past is here: until now nothing of it was laid out, which would have been done again for each piece. */
+  /** Show the loaded history at once; laying it out for each piece would be slow. */
   show() {
     this.isLoading = false;
     this.place.removeAttribute("aria-busy");
@@ -107,7 +107,7 @@ export class Log {
     $("empty").hidden = Boolean(this.place.querySelector(".entry:not(.note)"));
   }
 
-  /** Put an entry at the end, or in place of the one with its key; what the reader opened stays open. */
+  /** Add an entry, or replace the one with its key; opened parts stay open. */
   put({ key, html, kind, parent, before, source, open, level = "", retry = false }) {
     const known = this.entries.get(key);
     const entry = known || this.add(key, parent, before);
@@ -131,23 +131,23 @@ export class Log {
     return entry;
   }
 
-  /** What a command said to this tab; it is not part of the record. */
+  /** Show the output of a command, which only this tab gets. */
   note(text) {
     this.chunk().append(el("article", { className: "entry shown" }, el("pre", { tabIndex: 0 }, text)));
     $("empty").hidden = true;
     this.reader.jump();
   }
 
-  /** Put a card below the call that it belongs to. */
+  /** Add a card below its call. */
   attach(card, key) {
     (this.entries.get(key) || this.chunk()).append(card);
     $("empty").hidden = true;
     this.reader.follow();
   }
 
-  /** A new entry: in the one of its parent, before another, or at the end. */
+  /** Insert a new entry: into its parent, before another, or at the end. */
   add(key, parent, before) {
-    this.retry?.remove(); // what came after it was something else
+    this.retry?.remove(); // only the last entry can be retried
     const entry = el("article", { "data-key": key }, el("div", { className: "inside" }));
     const above = parent && this.entries.get(parent);
     const below = before && this.entries.get(before);
@@ -158,7 +158,7 @@ export class Log {
     return entry;
   }
 
-  /** Entries stand in chunks, so that the browser lays out only those that are looked at. */
+  /** Group entries in chunks, so that the browser lays out only visible ones. */
   chunk() {
     const last = this.place.lastElementChild;
     if (last && last.childElementCount < CHUNK) return last;
@@ -175,13 +175,13 @@ export class Log {
     return made;
   }
 
-  /** An answer that is still being written: blocks that stay as they are, then the rest; drawn once a frame. */
+  /** Grow an answer by complete blocks and the incomplete rest; it is drawn once per frame. */
   grow({ key, whole = false, done, rest }) {
     const piece = !whole && this.texts.get(key);
     this.texts.set(key, piece ? { ...piece, done: piece.done + done, rest } : { whole, done, rest });
   }
 
-  /** It came to nothing: it stays, as such, until there is another one. */
+  /** Mark an answer as dropped; it stays until the next one. */
   void({ key }) {
     this.texts.delete(key);
     this.growing.delete(key);
@@ -196,7 +196,7 @@ export class Log {
     }
   }
 
-  /** The last lines of a call that runs. */
+  /** Show the last output lines of a running call. */
   output({ key, text }) {
     const entry = this.entries.get(key);
     if (!entry) return;
@@ -206,13 +206,13 @@ export class Log {
     if (!pre.parentNode) entry.querySelector(":scope > .inside").after(pre);
   }
 
-  /** Forget what has grown so far: after a break the server sends it again, whole. */
+  /** Drop the streamed text: after a reconnect the server sends it again as a whole. */
   restart() {
     for (const { words } of this.growing.values()) words.replaceChildren();
     this.texts.clear();
   }
 
-  /** After a piece: draw the texts, and keep the reader where they are. */
+  /** Draw the texts after a piece of events and keep the scroll position. */
   settle() {
     for (const [key, piece] of this.texts) this.write(key, piece);
     const changed = this.changed || this.texts.size;
@@ -223,7 +223,7 @@ export class Log {
     if (changed && !this.reader.atEnd && !this.reader.isHeld) $("newer").hidden = false;
   }
 
-  /** Put what has become certain where the rest was, and the new rest after it. */
+  /** Replace the rest by new complete blocks and the new rest. */
   write(key, { whole, done, rest }) {
     const growing = this.growing.get(key) || this.begin(key);
     if (whole) growing.words.replaceChildren();
@@ -234,7 +234,7 @@ export class Log {
     growing.rest = [...open.childNodes];
     const last = open.lastElementChild;
     growing.words.append(certain, open);
-    for (const code of last?.querySelectorAll("pre") || []) code.scrollTop = code.scrollHeight; // its end is what grows
+    for (const code of last?.querySelectorAll("pre") || []) code.scrollTop = code.scrollHeight; // its end grows
   }
 
   begin(key) {

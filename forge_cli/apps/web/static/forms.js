@@ -1,8 +1,8 @@
-// Tools that a person calls by hand: a menu by category, and a form made from the fields of each.
+// Tools for people: a menu by category, and forms from their fields.
 
 import { $, act, announce, el, post, session } from "./dom.js";
 
-/** The menu; `id` gives the session that a call belongs to. */
+/** Show the menu of the tools of the session `id`. */
 export function showTools({ categories }, id) {
   $("tools-part").hidden = !categories.some((category) => category.tools.length);
   const lists = categories.map(({ name, tools }) => {
@@ -17,7 +17,7 @@ export function showTools({ categories }, id) {
   };
 }
 
-/** Open the form of a tool by its name, with what was given already. */
+/** Open the form of a tool by its name, with given values. */
 export let openTool;
 
 function toolItem(tool, id) {
@@ -33,7 +33,7 @@ function openForm(tool, id) {
   $("tool-error").textContent = "";
   $("tool-cancel").onclick = () => $("tool").close();
   $("tool-form").onkeydown = (event) => {
-    const isMeant = event.ctrlKey || event.metaKey || (event.target === $("tool-title") && !event.repeat); // nothing to fill in
+    const isMeant = event.ctrlKey || event.metaKey || (event.target === $("tool-title") && !event.repeat); // a form without fields
     if (event.key === "Enter" && isMeant) $("tool-form").requestSubmit();
   };
   $("tool-form").onsubmit = (event) => {
@@ -65,7 +65,7 @@ function point(inputs) {
   inputs.find((each) => each.input.getAttribute("aria-invalid") === "true").input.focus();
 }
 
-/** One field: its label, its input, what is known about it, and what was wrong with it. */
+/** A field with its label, input, description and error. */
 class Field {
   constructor(field, id) {
     Object.assign(this, { id, name: field.name, field });
@@ -74,7 +74,7 @@ class Field {
     const about = field.description ? el("p", { id: `${id}-about`, className: "quiet" }, field.description) : null;
     this.input.setAttribute("aria-describedby", `${about ? about.id : ""} ${this.error.id}`.trim());
     if (field.required) this.input.setAttribute("aria-required", "true");
-    const words = [field.label || field.name, field.required ? el("span", { className: "quiet" }, " (needed)") : null];
+    const words = [field.label || field.name, field.required ? el("span", { className: "quiet" }, " (required)") : null];
     const label = el("label", { for: id }, ...words);
     const parts = field.type === "boolean" ? [el("div", { className: "check" }, this.input, label)] : [label, this.input];
     this.element = el("div", { className: "field" }, ...parts, about, this.error);
@@ -96,7 +96,7 @@ class Field {
       case "multiline":
         return el("textarea", { id, rows: 4, value: has ? String(value) : "" });
       case "list":
-        return el("textarea", { id, rows: 3, value: has ? value.join("\n") : "", placeholder: "one a line" });
+        return el("textarea", { id, rows: 3, value: has ? value.join("\n") : "", placeholder: "one per line" });
       case "json":
         return el("textarea", { id, rows: 3, className: "code", spellcheck: false, value: has ? JSON.stringify(value, null, 2) : "", placeholder: "JSON" });
       case "number":
@@ -106,7 +106,7 @@ class Field {
     }
   }
 
-  /** Put the value into the args; what is empty is left out, so that the schema says what it thinks of that. */
+  /** Add the value to the args; an empty one is left out, so that the schema decides. */
   read(args) {
     const typed = this.input.value;
     const { type } = this.field;
@@ -117,7 +117,7 @@ class Field {
     } else if (type === "choice" || type === "select") {
       args[this.name] = this.field.choices[Number(typed)];
     } else if (type === "number") {
-      // The schema reads what is no number here, or would be another one.
+      // The server parses numbers that are invalid or too large here.
       args[this.name] = typed.trim() !== "" && Math.abs(Number(typed)) <= Number.MAX_SAFE_INTEGER ? Number(typed) : typed;
     } else if (type === "list") {
       args[this.name] = typed.split("\n").filter((line) => line !== "");
@@ -125,7 +125,7 @@ class Field {
       try {
         args[this.name] = JSON.parse(typed);
       } catch (error) {
-        this.complain(`this is not JSON: ${error.message}`);
+        this.complain(`not valid JSON: ${error.message}`);
         return false;
       }
     } else {

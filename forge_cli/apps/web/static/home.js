@@ -1,11 +1,11 @@
-// The pages around a conversation: where one begins, the sessions there are, and the inbox of what waits.
+// The pages around a conversation: the start page, the list of sessions, and the inbox.
 
 import { $, act, counted, el, get, moment, post, session } from "./dom.js";
 import { requestCard } from "./cards.js";
 import { byProvider, choose } from "./composer.js";
 
-const RECENT = 5;
-const POLL = 3000;
+const MAX_RECENT = 5;
+const POLL_INTERVAL = 3000; // milliseconds
 const TRIES = [
   ["Look around", "What is in this folder? Give me a short tour."],
   ["Find something to fix", "Find one thing that is wrong or unfinished here, and propose the smallest change."],
@@ -13,7 +13,7 @@ const TRIES = [
 ];
 const go = (id) => (location.hash = `#/session/${encodeURIComponent(id)}`);
 
-/** Three things to try; each fills the box that stands beside it. */
+/** Show three examples; each fills the box. */
 export function showTries(list, box) {
   const take = (text) => {
     box.value = text;
@@ -35,14 +35,14 @@ export function showHome({ workers, folder, worker }) {
   if (!workers.length) $("workers").append(el("li", { className: "quiet" }, "There are no workers in this folder."));
 }
 
-/** Which models can be asked now, and what would bring one where there is none. */
+/** Show the usable models, or how to get one. */
 export function showModels({ models, ready, missing }) {
   choose($("begin-model"), $("begin-model").value, [["", "default model"], ...byProvider(models)]);
   $("home-models").textContent = ready.length ? `Ready: ${ready.join(", ")}` : missing;
   $("home-models").className = ready.length ? "quiet" : "notice warning";
 }
 
-/** `begun` is told of a session and of what is to be said in it first. */
+/** Watch the start page; `begun` gets the id of a new session and its first message. */
 export function watchHome(begun) {
   const begin = (event) => {
     event.preventDefault();
@@ -64,11 +64,11 @@ export function watchHome(begun) {
     clearTimeout(timer);
     timer = setTimeout(() => {
       const search = $("search-text").value.trim();
-      history.replaceState(null, "", `#/sessions${search && `/${encodeURIComponent(search)}`}`); // Back leads to it again
+      history.replaceState(null, "", `#/sessions${search && `/${encodeURIComponent(search)}`}`); // so that Back returns to the search
       showSessions(search);
     }, 200);
   });
-  setInterval(() => $("inbox").hidden || document.hidden || showInbox(), POLL);
+  setInterval(() => $("inbox").hidden || document.hidden || showInbox(), POLL_INTERVAL);
 }
 
 function workerTile({ name, path, description, error }, place) {
@@ -80,7 +80,7 @@ function workerTile({ name, path, description, error }, place) {
 }
 
 let asked = 0;
-/** Every session that holds the text, newest first; only the answer to the last question is shown. */
+/** Show the sessions that contain the text, newest first; only the answer to the last search counts. */
 export async function showSessions(search = "") {
   const turn = ++asked;
   let rows;
@@ -94,10 +94,10 @@ export async function showSessions(search = "") {
   $("found").textContent = search ? `${counted(rows.length, "session")} found` : rows.length ? "" : "There are no sessions yet.";
   $("session-list").replaceChildren(...byFolder(rows, search));
   $("recent-part").hidden = !rows.length;
-  $("recent").replaceChildren(...rows.slice(0, RECENT).map((row) => sessionRow(row)));
+  $("recent").replaceChildren(...rows.slice(0, MAX_RECENT).map((row) => sessionRow(row)));
 }
 
-/** Rows below the folders that they are of, where there is more than one. */
+/** Group rows by folder if there is more than one. */
 function byFolder(rows, search) {
   const folders = new Map();
   for (const row of rows) folders.set(row.folder, [...(folders.get(row.folder) || []), row]);
@@ -108,7 +108,7 @@ function byFolder(rows, search) {
 }
 
 function sessionRow({ id, title, worker, model, started, status, live, waits, parked, match }, search = "") {
-  const [look, word] = waits ? ["parked", "waits for you"] : live ? ["live", "live"] : parked ? ["parked", "parked"] : [status, status];
+  const [look, word] = waits ? ["parked", "waiting for you"] : live ? ["live", "live"] : parked ? ["parked", "parked"] : [status, status];
   return el(
     "li",
     {},
@@ -119,7 +119,7 @@ function sessionRow({ id, title, worker, model, started, status, live, waits, pa
   );
 }
 
-/** A text with what was searched for in it made visible. */
+/** Mark the matches of a search in a text. */
 function marked(text, search) {
   const at = text.toLowerCase().indexOf(search.toLowerCase());
   if (!search || at < 0) return [text];
@@ -137,11 +137,11 @@ export async function showInbox() {
     return;
   }
   countInbox(rows.filter((row) => !row.answer).length);
-  // What is there already stays as it is: somebody may be reading it, or about to press its button.
+  // Existing rows stay as they are: the person may be about to press a button.
   const shown = new Map([...list.children].map((each) => [each.dataset.row, each]));
   const drawn = rows.map((row) => shown.get(`${row.request} ${row.answer}`) || waitingRow(row));
   const same = drawn.length === list.children.length && drawn.every((each, index) => each === list.children[index]);
-  if (!same || !rows.length) list.replaceChildren(...(rows.length ? drawn : [el("p", { className: "quiet" }, "Nothing waits for you.")]));
+  if (!same || !rows.length) list.replaceChildren(...(rows.length ? drawn : [el("p", { className: "quiet" }, "Nothing is waiting for you.")]));
 }
 
 export function countInbox(number) {
@@ -162,7 +162,7 @@ function waitingRow(row) {
   return el("div", { className: "inbox-row", "data-row": `${row.request} ${row.answer}` }, ...inside);
 }
 
-/** An answer is taken when the session is resumed. */
+/** Make a button to resume a session, which takes the answer. */
 function resumeButton(row) {
   const said = el("p", { className: "error", role: "alert" });
   const resume = (event) => act(event.currentTarget, said, async () => go((await post(session(row.session, "resume"))).id));

@@ -1,10 +1,10 @@
-// The margin of a conversation: what it has used, its tree of workers, and what can be done with the session.
+// The margin of a conversation: usage, the tree of workers, and the actions of the session.
 
 import { $, act, download, el, get, post, session } from "./dom.js";
 
 const number = (value) => value.toLocaleString("en");
 
-/** As the terminal says it: $0, $1,234.50, and two digits where there are no cents. */
+/** Format a cost as on a terminal: $0, $1,234.50, and two digits below a cent. */
 function dollars(cost) {
   const cents = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
   return `$${cost.toLocaleString("en", cost >= 0.01 ? cents : { maximumSignificantDigits: 2 })}`;
@@ -16,7 +16,7 @@ export function showUsage({ turns, calls, input, cached, output, cost, used, win
     ["Cost", cost === null || cost === undefined ? "unknown" : dollars(cost)],
     ["Turns, calls", `${number(turns)}, ${number(calls)}`],
     ["Tokens in", number(input)],
-    ...(cached ? [["of these cached", number(cached)]] : []),
+    ...(cached ? [["cached", number(cached)]] : []),
     ["Tokens out", number(output)],
   ];
   const list = rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
@@ -28,7 +28,7 @@ export function showUsage({ turns, calls, input, cached, output, cost, used, win
   $("usage").replaceChildren(...list);
 }
 
-/** Workers as a nested list; a tree of one is not worth showing. */
+/** Show workers as a nested list if there is more than one. */
 export function showTree({ workers }) {
   $("tree-part").hidden = workers.length < 2;
   const below = (parent) => workers.filter((each) => each.parent === parent).map(item);
@@ -42,10 +42,10 @@ export function showTree({ workers }) {
 
 const ACTIONS = {
   undo: ["Undo changes", "Restore the files that changed since your last message"],
-  compact: ["Compact", "Replace what was said so far by a summary"],
+  compact: ["Compact", "Replace the history by a summary"],
   fork: ["Fork", "Continue in a copy of this session"],
-  verify: ["Check the log", "Check that the record of this session was not changed"],
-  close: ["End session", "The session is kept, and can be resumed"],
+  verify: ["Check the log", "Check that the log of this session was not changed"],
+  close: ["End session", "The session is kept and can be resumed"],
 };
 
 /** The actions of a session, live or not; `go` opens another session, `enter` sends a line. */
@@ -65,7 +65,7 @@ export function showActions({ id, live }, go, enter) {
     const [label, title] = ACTIONS[name];
     return el("button", { type: "button", title, "data-act": name, onclick: (event) => act(event.currentTarget, said, doing[name]) }, label);
   };
-  // The address of an export alone would be refused: it needs the token.
+  // A plain link would be refused: an export needs the token.
   const save = (event, format) => {
     event.preventDefault();
     act(event.currentTarget, said, () => download(session(id, `export?format=${format}`)));

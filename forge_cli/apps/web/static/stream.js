@@ -1,16 +1,16 @@
-// The events of one session as they arrive: in order, in pieces that leave the page usable, again after a break.
+// The events of a session in order, processed in small pieces, with reconnects.
 
 import { send } from "./access.js";
 import { Refusal, session } from "./dom.js";
 
-const BUDGET = 12; // milliseconds of one frame
-const LOADING = 50; // the same while the past is loaded, of which nothing is shown yet
-const RETRY = 1000;
-const HIDDEN = 100; // a hidden tab gets no frames
+const FRAME_BUDGET = 12; // milliseconds per frame
+const LOADING_BUDGET = 50; // milliseconds per frame while the hidden history is loaded
+const RETRY_INTERVAL = 1000; // milliseconds
+const HIDDEN_INTERVAL = 100; // milliseconds; a hidden tab gets no frames
 
 /**
- * Calls `take` for each event object, `done` after each piece, `state` with "open", "gone" or "stranger";
- * `missing` with a sentence where there is no such session; `loading` says whether what comes is still the past.
+ * Call `take` for each event object, `done` after each piece, and `state` with "open", "gone" or "stranger". Call
+ * `missing` with a message if the session does not exist; `loading` returns whether the history is still loading.
  */
 export class Stream {
   constructor(id, { take, done, state, missing, loading }) {
@@ -39,10 +39,10 @@ export class Stream {
       if (stop.signal.aborted) return;
     }
     this.state(answer?.status === 403 ? "stranger" : "gone");
-    this.timer = setTimeout(() => this.connect(), RETRY);
+    this.timer = setTimeout(() => this.connect(), RETRY_INTERVAL);
   }
 
-  /** Take messages until the connection ends or breaks. */
+  /** Read messages until the connection ends. */
   async read(reader) {
     let text = "";
     for (;;) {
@@ -67,7 +67,7 @@ export class Stream {
   schedule() {
     if (this.frame || this.closed) return;
     this.frame = requestAnimationFrame(() => this.draw());
-    this.fallback = setTimeout(() => this.draw(), HIDDEN);
+    this.fallback = setTimeout(() => this.draw(), HIDDEN_INTERVAL);
   }
 
   draw() {
@@ -75,7 +75,7 @@ export class Stream {
     clearTimeout(this.fallback);
     this.frame = undefined;
     if (this.closed) return;
-    const until = performance.now() + (this.loading() ? LOADING : BUDGET);
+    const until = performance.now() + (this.loading() ? LOADING_BUDGET : FRAME_BUDGET);
     let index = 0;
     while (index < this.queue.length && (index % 8 || performance.now() < until)) this.take(this.queue[index++]);
     this.queue.splice(0, index);
@@ -83,7 +83,7 @@ export class Stream {
     if (this.queue.length) this.schedule();
   }
 
-  /** Let the connection go; `resume` takes up where it was. */
+  /** Close the connection; `resume` continues from there. */
   pause() {
     clearTimeout(this.timer);
     this.stop.abort();

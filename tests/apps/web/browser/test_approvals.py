@@ -184,7 +184,7 @@ def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start
     page.get_by_role("link", name="Inbox 1 waiting").click()
     expect(page.locator("#parked .card")).to_contain_text("Ana")
     choose(page, "once")
-    expect(page.locator("#parked")).to_contain_text("Nothing waits")
+    expect(page.locator("#parked")).to_contain_text("Nothing is waiting")
     expect(page.locator("#inbox-count")).to_be_hidden()
     page.go_back()
     expect(page.locator(".entry.answer .words").last).to_have_text("Paid.")

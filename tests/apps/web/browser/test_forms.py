@@ -51,7 +51,7 @@ def test_json_that_is_not_json_is_told_at_once_and_cancel_calls_nothing(start: S
     field(page, "customer").fill("Ana")
     field(page, "tags").fill("[nonsense")
     page.get_by_role("button", name="Call it").click()
-    expect(page.locator("#tool .error", has_text="this is not JSON")).to_be_visible()
+    expect(page.locator("#tool .error", has_text="not valid JSON")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#tool[open]")).to_have_count(0)
     expect(page.locator(".entry.call")).to_have_count(0)
