@@ -1039,7 +1039,7 @@ def test_a_worker_that_cannot_be_opened_is_a_sentence(tester: Project) -> None:
 def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tabs, "QUEUED", 20_000)
+    monkeypatch.setattr(tabs, "MAX_QUEUED", 20_000)
     script(tester, *("{task}" for _ in range(40)))
 
     async def story(browser: Browser) -> None:
