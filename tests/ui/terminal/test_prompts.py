@@ -844,7 +844,7 @@ async def test_a_prompt_that_waits_long_rings_once(
             await see("\a")
         start = len(seen)
         os.write(master, b"?" if term == "xterm" else b"?\r")
-        await see("told to the model", start)
+        await see("with a text for the model", start)
         await see(CHOICES.rstrip(), start)
         os.write(master, b"n" if term == "xterm" else b"n\r")
 
