@@ -24,7 +24,7 @@ def test_a_long_result_is_shown_whole_when_asked_for(chat, script) -> None:
     window.ready().say("/show")
     window.see("> /show\n1. shell echo one;")
     window.ready().say("/show 7")
-    window.see("there is no such result\n  the numbers of results: from 1 to 1")
+    window.see("no result has the number 7\n  results: from 1 to 1")
 
 
 def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> None:
@@ -135,6 +135,6 @@ def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(
     window.see("· interrupted", "> second")
     window.type("\x15")
     window.ready().type("\x03")
-    window.see("nothing is attached any more")
+    window.see("attachments removed")
     assert "Ctrl+C again leaves" not in window.text
     assert "Hello" not in window.text

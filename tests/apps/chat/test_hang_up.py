@@ -55,7 +55,7 @@ def test_nobody_has_answered_and_the_next_conversation_tells_it(
         "approvalRequired"
     ]
     window: Window = chat("-c")
-    window.see("> go on", "write_file a.txt", "interrupted, and not made")
+    window.see("> go on", "write_file a.txt", "interrupted before it ran")
     window.ready().type("\x04")
     assert window.end() == 0
     assert not (talker.folder / "a.txt").exists()

@@ -29,14 +29,14 @@ def test_calls_that_were_cut_off_are_named() -> None:
     ended = results(INTERRUPTED_CALL, UNCERTAIN_CALL, "3 files")
     told = list(lines_of_lost(Past((Message("user", "go"), SAID, ended))))
     assert told == [
-        "edit_file a\\x1b.py: interrupted, and not made",
+        "edit_file a\\x1b.py: interrupted before it ran",
         "shell make: interrupted; it may have run",
     ]
     refused = results(
         "edit_file was not called; the user said no", "exit code: 1", "look was not called; x\x1b"
     )
     told = list(lines_of_lost(Past((SAID, refused))))
-    assert told == ["edit_file a\\x1b.py: not made; the user said no", "look: not made; x\\x1b"]
+    assert told == ["edit_file a\\x1b.py: not called; the user said no", "look: not called; x\\x1b"]
 
 
 def test_nothing_is_said_of_calls_that_the_model_has_answered_to() -> None:
