@@ -279,7 +279,9 @@ def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
     window = chat().ready()
     window.type("half a line" + BACK_TAB)
     window.wait(lambda text: text.endswith("· accept edits"), "accept edits in the bar")
-    window.see("> half a line", "mode: accept edits; files in writable zones are edited without asking")
+    window.see(
+        "> half a line", "mode: accept edits; files in writable zones are edited without asking"
+    )
     window.type("\x15")
     window.say("go")
     window.see("✓ write_file", "one")
