@@ -39,7 +39,7 @@ def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project)
     assert (shown.returncode, UNSEEN in shown.stderr) == (2, True)
     checked = project.forge("worker", "check", "worker.yaml")
     assert "tools: 0, and the unknown tools of s" in checked.stdout
-    assert checked.stderr == f"warning: the MCP server s: {UNSEEN}\n"
+    assert checked.stderr == f"warning: MCP server s: {UNSEEN}\n"
     assert json.loads(project.forge("worker", "check", "worker.yaml", "--json").stdout)[
         "unseen"
     ] == ["s"]
