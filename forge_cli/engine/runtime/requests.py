@@ -83,8 +83,8 @@ class WorkerRequests:
         tally.usage += end.usage
         budget.spend(end.usage)
         used = f"{end.usage.input_tokens:,} tokens in, {end.usage.output_tokens:,} out"
-        text = f"{request.asker} got an answer from {model.name}: {used}"
-        self._bus.emit(StatusEvent("info", text))
+        notice = f"{request.asker} got an answer from {model.name}: {used}"
+        self._bus.emit(StatusEvent("info", notice))
         return SampleReply(text, model.name, end.stop)
 
     async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
