@@ -42,7 +42,7 @@ WINGS = {
     "sandbox": (
         *("names", "shapes", "named", "secrets", "globs", "protected", "loaded"),
         *("git", "changes", "processes", "network", "zones", "files", "search", "patches"),
-        *("isolation", "trial", "worker_processes"),
+        *("isolation", "trial", "drafts", "worker_processes"),
     ),
     "engine": (
         *(

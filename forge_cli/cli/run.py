@@ -360,7 +360,7 @@ async def _carry_out(
             async with screen, runtime:
                 result = await runtime.run(asked.task, asked.attachments)
                 await runtime.ending.announce()
-                codes.append(_finish(session, asked, result, printer, report))
+                codes.append(_finish(session, asked, runtime.result or result, printer, report))
         return codes[0]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
-from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.approval import ApprovalMode, OnAsk, OnEnd
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.zones import Zone
@@ -20,7 +20,7 @@ from forge_cli.engine.runtime.options import RunOptions, check_session_choice
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.settings_files import load_settings
-from forge_cli.files.worker import Limits
+from forge_cli.files.worker import Limits, load_worker
 from forge_cli.process.signals import in_loop
 
 
@@ -178,6 +178,14 @@ class SessionOptions(WorkOptions):
     ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Do not record the session.")] = (
         False
     )
+    draft: Annotated[
+        bool,
+        typer.Option("--draft", help="Change nothing real until you take the changes."),
+    ] = False
+    on_end: Annotated[
+        OnEnd,
+        typer.Option("--on-end", help="What to do with the draft if forge cannot ask."),
+    ] = OnEnd.KEEP
     trace: Annotated[
         TraceLevel | None,
         typer.Option("--trace", help="How much progress to print to standard error."),
@@ -222,6 +230,8 @@ class SessionOptions(WorkOptions):
             record=self.record,
             attachments=attachments,
             trace=self._trace_level(print_only),
+            draft=self.draft,
+            on_end=self.on_end,
         )
 
     def _trace_level(self, print_only: bool) -> TraceLevel:
@@ -244,10 +254,24 @@ def _is_settled(error: Exception, options: RunOptions) -> bool:
     return is_taken_over(error, options.workspace)
 
 
+def _is_drafted(options: RunOptions) -> bool:
+    """Return True if a new session works in a draft: by its flag, its worker or the settings."""
+    if options.draft:
+        return True
+    sandbox = load_worker(options.worker).section("sandbox")
+    if sandbox is not None and "draft" in sandbox:
+        return bool(sandbox["draft"])
+    return load_settings(forge_home(), options.workspace).draft
+
+
 def carried_out(
     options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any
 ) -> ExitCode:
     """Run ``function``; if a lock differs, ask whether to update it, and retry."""
+    if options.resumes or _is_drafted(options):
+        from forge_cli.cli.drafting import enter_draft
+
+        options = enter_draft(options)
     while True:
         try:
             return in_loop(function, options, *args)

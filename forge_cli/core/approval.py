@@ -237,6 +237,14 @@ class OnAsk(Enum):
     PARK = "park"
 
 
+class OnEnd(Enum):
+    """The fate of a draft when its session ends and no person can be asked."""
+
+    APPLY = "apply"
+    KEEP = "keep"
+    DROP = "drop"
+
+
 class Effect(Enum):
     """An effect of a tool, as its author declares it."""
 

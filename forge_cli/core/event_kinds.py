@@ -34,7 +34,7 @@ from forge_cli.core.events import (
     TurnStart,
     WorkerUpdate,
 )
-from forge_cli.core.trial import CommandTried
+from forge_cli.core.trial import CommandTried, DraftEvent
 from forge_cli.core.wire import JsonObject
 
 
@@ -65,6 +65,7 @@ AnyEvent = (
     | ModeChanged
     | NetworkAccess
     | CommandTried
+    | DraftEvent
     | WorkerUpdate
     | ContextUsage
     | ManualToolsAvailable

@@ -119,6 +119,24 @@ def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
     return described + paths
 
 
+class DraftEvent(Event, frozen=True):
+    """A draft was opened, or is what its session left at its end."""
+
+    type: ClassVar[str] = "draft"
+    id: str
+    state: Literal["open", "ready", "applied", "dropped"]
+    changes: tuple[TriedChange, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """Paths that somebody else changed since the draft began."""
+
+    def sentence(self) -> str:
+        """Return the event as a line for people."""
+        if self.state == "open":
+            return f"draft {self.id}: changes go into the draft"
+        changes = f"{len(self.changes)} change{'' if len(self.changes) == 1 else 's'}"
+        return f"draft {self.id}: {changes}, {self.state}"
+
+
 class CommandTried(Event, frozen=True):
     """A command ran on copies of the zones before anybody was asked."""
 

@@ -66,6 +66,7 @@ def merge_settings(user: Settings, project: Settings) -> Settings:
             "trace": project.trace or user.trace,
             "tool_share": user.tool_share if project.tool_share is None else project.tool_share,
             "titles": project.titles and user.titles,
+            "draft": project.draft or user.draft,
             "approval": ApprovalSection(
                 mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)
             ),

@@ -158,6 +158,8 @@ class Settings(Config):
     """Hooks for tools and sessions; they may tighten a verdict, never loosen it."""
     import_timeout: Seconds | None = None
     """Seconds to import and open third-party code; only valid in the user's file."""
+    draft: bool = False
+    """True if sessions work on a copy-on-write view of their zones, unless the worker says otherwise."""
     titles: bool = True
     """Whether the model is asked for the title of a conversation."""
 

@@ -19,7 +19,7 @@ from forge_cli.core.actions import (
 )
 from forge_cli.core.event_kinds import AnyEvent, OtherEvent
 from forge_cli.core.phrases import interrupted_for_people
-from forge_cli.core.trial import CommandTried
+from forge_cli.core.trial import CommandTried, DraftEvent
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 from forge_cli.sandbox.secrets import strings_in
@@ -110,6 +110,7 @@ def _texts(event: AnyEvent) -> Iterator[str]:
         case (
             events.SessionStart()
             | events.ModeChanged()
+            | DraftEvent()
             | events.ManualToolsAvailable()
             | events.TurnStart()
             | events.TurnEndEvent()

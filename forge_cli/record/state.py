@@ -25,7 +25,7 @@ from forge_cli.core.calls import ToolCall, call_identity
 from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL, has_mark
-from forge_cli.core.trial import CommandTried
+from forge_cli.core.trial import CommandTried, DraftEvent
 from forge_cli.record.line import Line
 
 E = TypeVar("E", bound=events.Event)
@@ -265,6 +265,7 @@ class SessionState:
                 worker.ended = True
             case (
                 CommandTried()
+                | DraftEvent()
                 | events.StatusEvent()
                 | events.ModeChanged()
                 | events.ManualToolsAvailable()

@@ -31,7 +31,7 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.results import Json, Text
-from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
+from forge_cli.core.trial import CommandTried, DraftEvent, TriedChange, TriedWant
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (
@@ -159,6 +159,15 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
         {"requestId": "a1", "approved": False, "note": "no"},
     ),
     (ModeChanged("acceptEdits"), {"mode": "acceptEdits"}),
+    (
+        DraftEvent("d1", "ready", (TriedChange("a", "created", 2),), ("b",)),
+        {
+            "id": "d1",
+            "state": "ready",
+            "changes": [{"path": "a", "change": "created", "bytes": 2}],
+            "conflicts": ["b"],
+        },
+    ),
     (Interrupt("enough"), {"reason": "enough"}),
     (
         ManualToolInvoke("push", {"branch": "main"}),
@@ -194,6 +203,7 @@ def test_wire_names_of_events() -> None:
         "modeChanged",
         "networkAccess",
         "trial",
+        "draft",
         "workerUpdate",
         "contextUsage",
         "manualToolsAvailable",

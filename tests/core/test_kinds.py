@@ -30,7 +30,7 @@ ANSWERS = {
 
 IGNORED = {
     "forge_cli/ui/terminal/trace.py": ANSWERS
-    | {"Streaming", "ApprovalRequired", "GrantsEvent", "InputPrompt"},
+    | {"Streaming", "ApprovalRequired", "GrantsEvent", "InputPrompt", "DraftEvent"},
     "forge_cli/ui/facts.py": ANSWERS
     | {
         "Streaming",
@@ -40,14 +40,14 @@ IGNORED = {
         "ApprovalDecided",
         "NetworkAccess",
     }
-    | {"WorkerUpdate", "InputPrompt", "SessionEnd", "CommandTried"},
+    | {"WorkerUpdate", "InputPrompt", "SessionEnd", "CommandTried", "DraftEvent"},
     "forge_cli/apps/web/drawing.py": {
         "ApprovalResponse",
         "ManualToolInvoke",
         "CommandEvent",
         "OtherEvent",
     }
-    | {"MessageEvent", "GrantsEvent", "NetworkAccess", "CommandTried", "SessionEnd"},
+    | {"MessageEvent", "GrantsEvent", "NetworkAccess", "CommandTried", "DraftEvent", "SessionEnd"},
 }
 """Readers of events as they come, and the kinds that each leaves out on purpose.
 

@@ -25,7 +25,7 @@ from forge_cli.core.messages import Attachment, Message
 from forge_cli.core.phrases import interrupted_for_people, is_own
 from forge_cli.core.results import Custom, Diff, FileContent, ResultValue, shown_files
 from forge_cli.core.text import cut, readable, visible
-from forge_cli.core.trial import CommandTried
+from forge_cli.core.trial import CommandTried, DraftEvent
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Access
 from forge_cli.files.home import user_home
@@ -133,6 +133,7 @@ class UpdateWriter:
                 | events.ManualToolsAvailable()
                 | events.InputPrompt()
                 | CommandTried()
+                | DraftEvent()
                 | ApprovalResponse()
                 | UserInput()
                 | Interrupt()

@@ -47,6 +47,10 @@ _ACCEPTED_EDIT = ApprovalDecision(
     True, note="the person accepts edits", by="mode", via=MODE_TITLES["acceptEdits"]
 )
 
+_IN_DRAFT = ApprovalDecision(
+    True, note="in a draft, which is reviewed at its end", by="mode", via="the draft"
+)
+
 
 class Consent:
     """Gets consent for the calls of one worker and records every decision."""
@@ -263,6 +267,8 @@ class Consent:
         settled = self.controller.settled(self.requests.asked_after(judged, preview))
         if settled is not None or not judged.verdict.unruled or self._was_started_before(judged):
             return settled
+        if self.controller.draft_allows(preview.extent):
+            return _IN_DRAFT
         edits = preview.extent is not None and preview.extent.only_edits
         return _ACCEPTED_EDIT if edits and self.controller.session_mode == "acceptEdits" else None
 

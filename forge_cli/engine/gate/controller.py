@@ -31,6 +31,7 @@ from forge_cli.engine.gate.steps import AskedCall, ShownTrial
 
 if TYPE_CHECKING:
     from forge_cli.core.approval import GrantRule, Needs
+    from forge_cli.core.trial import TrialExtent
     from forge_cli.engine.gate.grants import SessionGrants
     from forge_cli.engine.gate.protocols import Given, WorkerHooks
 
@@ -65,6 +66,8 @@ class ApprovalController:
         self.saved_rules: list[GrantRule] = parent.saved_rules if parent else []
         """The rules that the person has saved or refused in this session, for all its workers."""
         self._session_mode: SessionMode = "ask"
+        self.drafted: frozenset[str] = parent.drafted if parent else frozenset()
+        """Real folders that the session sees through the view of a draft."""
 
     @property
     def session_mode(self) -> SessionMode:
@@ -72,6 +75,16 @@ class ApprovalController:
         if self._parent is None:
             return self._session_mode
         return "readOnly" if self._parent.session_mode == "readOnly" else "ask"
+
+    def draft_allows(self, extent: TrialExtent | None) -> bool:
+        """Return True if all effects of a trial are part of a draft, so that its review asks about them."""
+        if not self.drafted or extent is None or not extent.complete or extent.protected:
+            return False
+        touched = {*extent.paths, *extent.deleted, *extent.repositories}
+        return all(
+            any(path == zone or path.startswith(f"{zone}/") for zone in self.drafted)
+            for path in touched
+        )
 
     def change_session_mode(self, mode: SessionMode) -> None:
         """Change the mode for the following calls."""

@@ -304,6 +304,10 @@ class Assembler:
 
                 prepared.trials_finished = True
                 finish_trials(prepared.home / "sessions", self.notify)
+                if "FORGE_DRAFTS" in os.environ or (prepared.home / "drafts").exists():
+                    from forge_cli.sandbox.drafts.draft import finish_drafts
+
+                    finish_drafts(self.notify)
             why = None
             if outer:
                 why = outer.no_default
@@ -389,6 +393,10 @@ class Assembler:
             from forge_cli.engine.runtime.other_zones import add_zones
 
             zones = add_zones(zones, self.wiring.zones)
+        if self.wiring.draft is not None:
+            from forge_cli.engine.runtime.other_zones import allow_in_draft
+
+            zones = tuple(allow_in_draft(zone, self.wiring.draft) for zone in zones)
         if spare is not None:
             from forge_cli.engine.runtime.other_zones import use_spare_folder
 

@@ -62,6 +62,8 @@ async def open_worker(
         parks=wiring.on_ask is OnAsk.PARK,
         parent=wiring.parent.assembly.guard.controller if wiring.parent else None,
     )
+    if wiring.draft is not None:
+        controller.drafted = wiring.draft.zones
     open_calls = _listen(wiring, folder, stack)
     if wiring.is_root and wiring.replay is None:
         folder.require_lock()  # before anything else of the worker is imported

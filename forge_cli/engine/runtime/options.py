@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.approval import ApprovalMode, OnAsk, OnEnd
 from forge_cli.core.errors import UsageError
 from forge_cli.core.zones import Zone
 from forge_cli.files.settings import TraceLevel
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
+    from forge_cli.sandbox.drafts.link import DraftLink
 
 Warn = Callable[[str], None]
 
@@ -74,6 +75,12 @@ class RunOptions:
     """The record whose turns replace the model's."""
     trace: TraceLevel = "quiet"
     interactive: bool = False
+    draft: bool = False
+    """Whether a new session works on a copy-on-write view of its zones."""
+    on_end: OnEnd = OnEnd.KEEP
+    """The fate of a draft when its session ends and nobody is asked."""
+    draft_link: DraftLink | None = None
+    """The line to the process outside, for a session in a draft."""
 
     @property
     def resumes(self) -> bool:
@@ -121,7 +128,12 @@ class RunOptions:
             approval_callback=approval_callback,
             on_event=on_event,
             wiring=replace(
-                wiring, sinks=sinks, zones=self.zones, locked=self.locked, batch=self.batch
+                wiring,
+                sinks=sinks,
+                zones=self.zones,
+                locked=self.locked,
+                batch=self.batch,
+                draft=self.draft_link,
             ),
         )
 

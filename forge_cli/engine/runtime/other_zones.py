@@ -17,6 +17,7 @@ from forge_cli.sandbox.zones.declared import UnmakeableZone, open_zone, require_
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.files.settings import Settings
+    from forge_cli.sandbox.drafts.link import DraftLink
     from forge_cli.sandbox.files.sandbox import Sandbox
 
 
@@ -33,6 +34,21 @@ def accepting_edits(zone: Zone, settings: Settings) -> Zone:
                 write_where=where,
             )
     return zone
+
+
+def allow_in_draft(zone: Zone, draft: DraftLink) -> Zone:
+    """Let changes in a zone that a draft covers go unasked, if the worker states nothing else: a review follows."""
+    if str(zone.path) not in draft.zones:
+        return zone
+    free = Approval.PRE_APPROVED
+    return replace(
+        zone,
+        approval=replace(
+            zone.approval,
+            write=zone.write if zone.write_stated else free,
+            delete=zone.delete if zone.delete_stated else free,
+        ),
+    )
 
 
 def add_zones(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:

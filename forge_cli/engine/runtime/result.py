@@ -47,6 +47,8 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     """The value of the final answer if a schema or type was given; None unless completed."""
     duration_ms: int = 0
     error: str | None = None
+    draft: Mapping[str, Any] | None = None
+    """The draft that the session worked in, with what it changed."""
     refused: bool = False
     """True if the provider refused the key or the model, whatever the task."""
 
@@ -105,6 +107,7 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
             "usage": camel_keys(asdict(self.usage)),
             "cost": self.cost,
             "duration_ms": self.duration_ms,
+            "draft": self.draft,
         }
         return camel_keys(found if self.error is None else {**found, "error": self.error})
 

@@ -104,7 +104,13 @@ class SessionEnding:
             task.end(opened, Ending(""))  # there were only calls that a person made
         if task.result is None:
             return
-        ends = () if task.result.status == "parked" else opened.open_calls.ends()
+        ends: tuple[Event, ...] = ()
+        if task.result.status != "parked":
+            ends = tuple(opened.open_calls.ends())
+        if draft := opened.wiring.draft:
+            ended = draft.ended(task.result.status)
+            task.result = replace(task.result, draft=ended.payload())
+            ends = (*ends, ended)
         with suppress(SessionLost):  # the result reports it
             for event in (*ends, SessionEnd(task.result.wire())):
                 self._current.bus.emit(event)
@@ -266,6 +272,8 @@ class WorkerRuntime(Generic[OutputT]):
                     self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,))
                 )
                 await self._current.announce()
+                if draft := wiring.draft:
+                    self.bus.emit(draft.opened(self.session_id))
                 if hooks := self.opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
         except BaseException:

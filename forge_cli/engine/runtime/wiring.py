@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Past, Resumed
+    from forge_cli.sandbox.drafts.link import DraftLink
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -124,6 +125,8 @@ class Wiring:
     """True if workers that leave it open get AGENTS.md; None depends on trust."""
     locked: bool = False
     """True if the worker has to match its lock even if it does not require one."""
+    draft: DraftLink | None = None
+    """The line to the process outside the view, for a session in a draft."""
 
     def completed(
         self,

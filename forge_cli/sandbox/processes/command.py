@@ -108,7 +108,7 @@ class Unconfined(Struct, frozen=True):
     confined: ClassVar[bool] = False
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        return nullcontext(Command(argv))
+        return nullcontext(Command((*_starter, *argv)))
 
     def appeared(self) -> Sequence[str]:
         return ()
@@ -121,6 +121,13 @@ class Unconfined(Struct, frozen=True):
 
 
 UNCONFINED = Unconfined()
+_starter: list[str] = []
+"""Starts what runs unconfined, if this process must take something from it first."""
+
+
+def start_unconfined_by(argv: Sequence[str]) -> None:
+    """Start every unconfined program of this process by these words from now on."""
+    _starter[:] = argv
 
 
 def bash_argv(line: str) -> list[str]:

@@ -143,6 +143,8 @@ class SandboxConfig(Config):
     """Hidden parts of your home that confined processes may read."""
     limits: LimitsConfig = LimitsConfig.empty()
     """Limits of one command."""
+    draft: bool = False
+    """Whether every session works on a copy-on-write view of the zones, reviewed at its end."""
 
     @field_validator("read")
     @classmethod

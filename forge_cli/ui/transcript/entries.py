@@ -30,7 +30,7 @@ from forge_cli.core.phrases import (
 )
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
-from forge_cli.core.trial import CommandTried
+from forge_cli.core.trial import CommandTried, DraftEvent
 from forge_cli.core.wire import jsonable
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.state import CallState, SessionState
@@ -213,7 +213,7 @@ class TranscriptReader:
             case events.WorkerUpdate() as event:
                 why = f": {event.error}" if event.error is not None else ""
                 self.note(line, f"{line.worker} {event.status}{why}")
-            case (events.NetworkAccess() | CommandTried()) as event:
+            case (events.NetworkAccess() | CommandTried() | DraftEvent()) as event:
                 self.note(line, event.sentence())
             case events.StatusEvent(level=level, message=message, about=about):
                 if level in ("warning", "error"):

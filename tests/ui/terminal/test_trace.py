@@ -49,7 +49,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.notify import RunningCommand, StatusNotice
 from forge_cli.core.results import ResultValue
-from forge_cli.core.trial import CommandTried, TriedChange
+from forge_cli.core.trial import CommandTried, DraftEvent, TriedChange
 from forge_cli.events import Attachment, Message, Usage
 from forge_cli.results import DisplayHints
 from forge_cli.ui.terminal.trace import format_tokens, summarize
@@ -150,6 +150,7 @@ EVENTS: list[tuple[Event, int, str]] = [
     ),
     (SessionUpdate(zones=()), NEVER, ""),
     (GrantsEvent(()), NEVER, ""),
+    (DraftEvent("d1", "open"), NEVER, ""),
     (ModeChanged("acceptEdits"), 3, "from now on: mode accept edits\n"),
     (
         ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})),

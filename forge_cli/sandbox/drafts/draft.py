@@ -1,0 +1,222 @@
+"""A draft on disk: its state, and the folders that hold what it changed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from forge_cli.core.errors import ForgeError, ToolError, UsageError
+from forge_cli.core.notify import Notify
+from forge_cli.files.home import forge_home, make_private
+from forge_cli.files.replace import replace_file
+from forge_cli.sandbox.changes.apply import finish_interrupted, is_begun, upper_folder
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.trial.copies import drop_copies
+
+DraftState = Literal["open", "ready", "applied", "dropped"]
+"""``open`` while its session runs, ``ready`` when it waits for a review."""
+STATES = frozenset(get_args(DraftState))
+_STATE_FILE, _LOCK = "draft.json", "lock"
+
+
+class DraftZone(Struct, frozen=True):
+    """A folder that the session sees through a copy-on-write view."""
+
+    name: str
+    path: str
+    inode: int
+    """Of the folder when the draft began: another folder in its place gets no changes."""
+
+
+class SessionDraft(Struct, frozen=True):
+    """A session on copies of its zones."""
+
+    id: str
+    folder: str
+    worker: str
+    worker_file: str
+    workspace: str
+    zones: tuple[DraftZone, ...]
+    began: int
+    """Nanoseconds since the epoch: a file that was changed later was changed by somebody else."""
+    state: DraftState = "open"
+    session: str = ""
+    existed: tuple[str, ...] = ()
+    """Files that were there before the session first wrote to them, kept when a part of the draft is applied."""
+    applied: dict[str, int] = {}
+    """The time of change of each file that this draft wrote to its zone, so that it does not conflict with itself."""
+
+    @property
+    def place(self) -> Path:
+        return Path(self.folder)
+
+    @property
+    def roots(self) -> dict[str, int]:
+        """The inode of each zone, by its path."""
+        return {zone.path: zone.inode for zone in self.zones}
+
+    @property
+    def began_at(self) -> str:
+        """The moment in which it began, as events have it."""
+        return datetime.fromtimestamp(self.began / 1e9, UTC).isoformat()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Return True if a session works in it now."""
+        try:
+            os.close(self.lock())
+        except BlockingIOError:
+            return True
+        return False
+
+    def lock(self) -> int:
+        """Return a descriptor that marks the draft as in use, for as long as any process has it open.
+
+        Raises BlockingIOError if another process has one.
+        """
+        descriptor = os.open(self.place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def require_unused(self) -> None:
+        """Raise a ForgeError if a session works in it now."""
+        if self.is_in_use:
+            raise ForgeError(
+                f"the draft {self.id} is in use by its session",
+                hint="wait for the session, or end it",
+            )
+
+    def upper(self, zone: DraftZone) -> Path:
+        """Return the folder that holds what the session changed in a zone."""
+        return upper_folder(self.place, zone.path)
+
+    def save(self) -> None:
+        """Write the state durably: a power cut must not turn a draft into a folder that nobody knows."""
+        replace_file(
+            self.place / _STATE_FILE,
+            msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n",
+            mode=0o600,
+        )
+
+    def become(self, state: DraftState, **changes: object) -> SessionDraft:
+        """Return the draft in another state, after it is on disk."""
+        found = replace(self, state=state, **changes)
+        found.save()
+        return found
+
+
+def drafts_folder() -> Path:
+    """Return the folder of all drafts: ``FORGE_DRAFTS``, or the one in the home."""
+    given = os.environ.get("FORGE_DRAFTS")
+    return Path(given).expanduser() if given else forge_home() / "drafts"
+
+
+def new_draft(
+    id: str, worker: str, worker_file: Path, workspace: Path, zones: Iterable[tuple[str, Path]]
+) -> SessionDraft:
+    """Make the folders of a draft that begins now."""
+    folder = Path(os.path.realpath(drafts_folder())) / id
+    found = tuple(
+        DraftZone(name, str(path), path.stat().st_ino)
+        # An outer zone is mounted before the zones inside it.
+        for name, path in sorted(zones, key=lambda zone: len(zone[1].parts))
+    )
+    make_private(folder.parent)
+    make_private(folder)
+    # The clock of the file system is coarser than that of programs: compare its times with its own.
+    began = os.stat(folder).st_ctime_ns
+    draft = SessionDraft(id, str(folder), worker, str(worker_file), str(workspace), found, began)
+    for zone in found:
+        _make_zone_folders(draft, zone)
+    draft.save()
+    return draft
+
+
+def _make_zone_folders(draft: SessionDraft, zone: DraftZone) -> None:
+    upper = draft.upper(zone)
+    for place in (upper, upper.with_name("work")):
+        place.mkdir(mode=0o700, parents=True)
+    # The upper folder is the root of the view: it needs the owner and the mode of the zone.
+    info = os.stat(zone.path)
+    if os.geteuid() == 0:
+        os.chown(upper, info.st_uid, info.st_gid)
+    upper.chmod(info.st_mode & 0o7777)
+
+
+def all_drafts() -> Iterator[SessionDraft]:
+    """Yield the drafts of this home, the newest first; a folder that cannot be read is passed over."""
+    try:
+        names = sorted(os.listdir(drafts_folder()), reverse=True)
+    except OSError:
+        return
+    for name in names:
+        draft = load_draft(drafts_folder() / name)
+        if draft is not None:
+            yield draft
+
+
+def load_draft(folder: Path) -> SessionDraft | None:
+    """Return the draft in a folder; None if there is none that this version can read."""
+    try:
+        return msgspec.json.decode((folder / _STATE_FILE).read_bytes(), type=SessionDraft)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def find_draft(name: str) -> SessionDraft:
+    """Return the draft with this id, a unique prefix or the end of it, or its session's; ``last`` is the newest.
+
+    Raises a UsageError that names the drafts there are.
+    """
+    drafts = list(all_drafts())
+    if name == "last" and drafts:
+        return drafts[0]
+    exact = [draft for draft in drafts if name in (draft.id, draft.session)]
+    close = [
+        draft
+        for draft in drafts
+        if any(each.startswith(name) or each.endswith(name) for each in (draft.id, draft.session))
+    ]
+    found = exact or (close if name else [])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(draft.id for draft in found[:5])
+        raise UsageError(f"{shown(name)} could be {len(found)} drafts: {ids}")
+    hint = "forge drafts lists them" if drafts else "forge run WORKER TASK --draft makes one"
+    raise UsageError(f"there is no draft {shown(name)}", hint=hint)
+
+
+def finish_drafts(notify: Notify) -> None:
+    """Complete what a killed process began to apply, and tell of each."""
+    for draft in all_drafts():
+        if is_begun(draft.place):
+            try:
+                sentence = finish_interrupted(draft.place)
+            except (ToolError, OSError, ValueError) as error:
+                sentence = f"the draft {draft.id} cannot be completed yet ({error})"
+            if sentence:
+                notify("warning", sentence)
+
+
+def drop_draft(draft: SessionDraft) -> None:
+    """Forget everything that a draft changed."""
+    draft.become("dropped")
+    for zone in draft.zones:
+        drop_copies(draft.upper(zone).parent)
+    shutil.rmtree(draft.place, ignore_errors=True)
+    if draft.place.exists():
+        raise ForgeError(f"{shown(draft.folder)} cannot be removed; remove it by hand")

@@ -1,0 +1,77 @@
+"""The line between a session in the view of a draft and the process outside, which alone sees the real files."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from forge_cli.core.trial import DraftEvent
+
+_MAX_LINE = 1 << 24
+_ANSWER_TIMEOUT = 600.0
+"""Seconds: applying many files to a slow disk may take minutes."""
+
+
+class DraftLink:
+    """Asks the process outside about the draft. One question at a time; each is one line of JSON, as is its answer."""
+
+    def __init__(self, connection: socket.socket, id: str, zones: frozenset[str]) -> None:
+        self.id = id
+        self.zones = zones
+        """The real folders that the draft covers."""
+        self._connection = connection
+        connection.settimeout(_ANSWER_TIMEOUT)
+
+    def opened(self, session: str) -> DraftEvent:
+        """Report the session that works in the draft."""
+        return self._ask("opened", session=session)
+
+    def ended(self, status: str) -> DraftEvent:
+        """Report how the session ended, and return the draft after what ``--on-end`` wants."""
+        return self._ask("ended", status=status)
+
+    def _ask(self, question: str, **more: str) -> DraftEvent:
+        answer = None
+        with suppress(OSError):  # the process outside was killed: the draft stays as it is
+            send_line(self._connection, {"question": question, **more})
+            answer = receive_line(self._connection)
+        return DraftEvent(self.id, "open") if answer is None else DraftEvent.read(answer)
+
+
+class DraftKeeper:
+    """Answers the session from outside of the view."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        answers: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]],
+    ) -> None:
+        self._connection = connection
+        self._answers = answers
+
+    def serve_one(self) -> bool:
+        """Answer the next question; False if the session has closed the line."""
+        question = receive_line(self._connection)
+        if question is None:
+            return False
+        send_line(self._connection, self._answers[question["question"]](question))
+        return True
+
+
+def send_line(connection: socket.socket, value: Mapping[str, Any]) -> None:
+    connection.sendall(json.dumps(value).encode() + b"\n")
+
+
+def receive_line(connection: socket.socket) -> dict[str, Any] | None:
+    """Return the next value; None if the other side has closed the line."""
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        piece = connection.recv(1 << 16)
+        if not piece or len(data) > _MAX_LINE:
+            return None
+        data += piece
+    found: dict[str, Any] = json.loads(data)
+    return found

@@ -1,0 +1,54 @@
+"""Entering the view of a draft: overlays over the zones, at their own paths, for this process and all that it starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from forge_cli.core.errors import UsageError
+from forge_cli.sandbox.drafts.draft import SessionDraft
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.command import start_unconfined_by
+
+_PR_CAPBSET_DROP, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN = 24, 19, 21
+_WITHOUT_CAPABILITIES = (
+    "import ctypes, os, sys; drop = ctypes.CDLL(None).prctl; "
+    f"lost = [drop({_PR_CAPBSET_DROP}, each, 0, 0, 0) for each in ({_CAP_SYS_ADMIN}, {_CAP_SYS_PTRACE})]; "
+    "sys.exit('forge: capabilities cannot be dropped') if any(lost) else os.execvp(sys.argv[1], sys.argv[1:])"
+)
+"""Starts a program without the capabilities by which root leaves a mount namespace; it cannot get them back."""
+
+
+class NoView(UsageError):
+    """This machine, or this folder, cannot have a copy-on-write view."""
+
+
+def enter_view(draft: SessionDraft) -> None:
+    """Mount an overlay over each zone in a mount namespace of this process's own.
+
+    A process that was forked before keeps the real files. Nothing here can reach them: the kernel takes the lower folder
+    of an overlay as it is before the mount, and no other name of it is mounted. Needs a process with one thread, because
+    the kernel moves no other one into the namespace.
+    """
+    if sys.platform != "linux":
+        raise NoView("a draft needs Linux")
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise NoView("a draft has to begin before other threads")
+    from forge_cli.sandbox.trial.enter import enter_namespaces, mount_overlay
+
+    here = os.getcwd()
+    try:
+        enter_namespaces(network=True)
+        for zone in draft.zones:
+            upper = draft.upper(zone)
+            mount_overlay(zone.path, str(upper), str(upper.with_name("work")), zone.path)
+    except OSError as error:
+        place = error.filename or error.strerror or str(error)
+        raise NoView(
+            f"no copy-on-write view can be made here: {shown(str(place))}",
+            hint="forge doctor says what is missing; without --draft each change asks",
+        ) from None
+    os.chdir(here)  # the working directory was the real folder until now
+    if os.geteuid() == 0:
+        # Root in the namespaces of the machine could enter those of any process, and find the real files there.
+        start_unconfined_by((sys.executable, "-I", "-S", "-c", _WITHOUT_CAPABILITIES))
