@@ -116,7 +116,7 @@ def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(
         "its end",
     )
     window.ready().say("/help rewind")
-    window.see("files are restored as by\n  /undo, and the model")
+    window.see("files are restored as by /undo,\n  and the model")
     window.ready().say("go")
     window.see("holding")
     window.say("second")
