@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 
 BRACES_MAX = 100
 """The number of globs that one glob with braces may expand to."""
+# A star or a slash, a question mark, an escaped character, a set (negation and members),
+# an unclosed bracket or a final backslash, or any other character.
 _TOKEN = re.compile(
     r"([*/])|(\?)|\\(.)|\[([!^]?)(\]?+(?:\\.|\[:[^]]*:\]|[^]\\])*+)\]|([\\\[])|(.)",
     re.DOTALL,
 )
+# A class such as ``[:alpha:]``, or a character with an optional end of a range.
 _MEMBER = re.compile(r"\[:([^]]*):\]|\\?(.)(?:-(?!\Z)\\?(.))?", re.DOTALL)
 _BRACES = re.compile(r"(?<!\\)\{((?:\\.|[^{}\\])*)\}", re.DOTALL)
 _LONE_BRACE = re.compile(r"(?<!\\)[{}]")
@@ -49,6 +52,7 @@ def glob_expression(glob: str) -> str:
             groups[-1].append(_spread(["".join(chunk) for chunk in _split(name, "*")], _NAME))
     *folders, last = groups
     parts = ["".join(f"{name}/" for name in group) for group in folders]
+    # ``a/**`` matches everything inside ``a``, but not ``a`` itself.
     return _spread([*parts, "/".join(last) if last else "[^/]+"], _FOLDERS)
 
 
@@ -112,6 +116,7 @@ def _set(members: str, *, negated: bool) -> str:
             ranges.append(f"{re.escape(start)}-{re.escape(max(start, end or start))}")
     if negated:
         return f"[^/{''.join(ranges)}]"
+    # A set never matches a slash, even if a range in it includes one.
     return f"(?!/)[{''.join(ranges)}]"
 
 

@@ -1,1 +1,1 @@
-"""``forge drafts``: the changes of sessions that worked on a copy-on-write view, reviewed and applied."""
+"""``forge drafts``: list, show, review and apply the changes of draft sessions."""

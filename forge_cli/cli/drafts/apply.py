@@ -1,4 +1,4 @@
-"""``forge drafts apply|drop``: the changes of a draft written to the real files, or forgotten."""
+"""``forge drafts apply`` and ``drop``: write the changes of a draft, or forget them."""
 
 from __future__ import annotations
 

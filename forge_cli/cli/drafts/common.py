@@ -1,4 +1,4 @@
-"""Helps for the commands on drafts: how one is named, and the paths that a person means."""
+"""Helpers for the commands on drafts: find a draft, select its changes, and show them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ NAMED = "by its id, a part of it, its session, or last"
 
 
 def open_draft(name: str) -> ChangedDraft:
-    """Return a draft with its changes; one whose session still works on it cannot be used."""
+    """Return a draft with its changes; raise a ForgeError if its session still runs."""
     draft = find_draft(name)
     draft.require_unused()
     return changes_of(draft)
 
 
 def chosen_of(changed: ChangedDraft, paths: Sequence[Path]) -> list[DraftChange]:
-    """Return the changes at these paths, from the working directory or from the draft's own; all without any."""
+    """Return the changes at these paths, or without paths all that are not protected.
+
+    A path is relative to the working directory or to the workspace of the draft.
+    """
     if not changed.changes:
         raise UsageError(f"the draft {changed.draft.id} changed nothing")
     if not paths:
@@ -39,15 +42,18 @@ def _real(draft: SessionDraft, path: Path) -> Path:
 
 
 def text_of(changed: ChangedDraft, chosen: Sequence[DraftChange], *, stat: bool = False) -> str:
-    """Return the rows of changes, and behind them the contents of files unless only a ``stat`` is wanted."""
+    """Return a row for each change, followed by the contents of files unless ``stat`` is True."""
     if not chosen:
         return "no changes"
     shown = show_changes(changed.change_set(chosen), Path(changed.draft.workspace))
-    return shown.text.partition("\n\n")[0] if stat else shown.text
+    if stat:
+        # A blank line separates the rows from the contents.
+        return shown.text.partition("\n\n")[0]
+    return shown.text
 
 
 def notes_of(chosen: Sequence[DraftChange]) -> list[str]:
-    """Return what a person has to know before they apply these."""
+    """Return notes on these changes: conflicts, protected paths, and at the end their number."""
     protected = [each for each in chosen if each.protected]
     conflicts = [each for each in chosen if each.conflict]
     notes = [f"conflict: {each.path} {each.conflict}" for each in conflicts]

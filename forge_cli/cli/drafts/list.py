@@ -36,6 +36,7 @@ def list_drafts(as_json: JsonOption = False) -> None:
 
 def _row(draft: SessionDraft) -> dict[str, Any]:
     if draft.is_in_use:
+        # Its changes would be out of date at once.
         changes: list[Any] | None = None
         conflicts: list[Any] | None = None
     else:
@@ -63,7 +64,7 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counts(changes: list[Any]) -> str:
-    """Return how many paths were made, changed and deleted, as ``+2 ~1 -1``."""
+    """Return the numbers of created, changed and deleted paths, as ``+2 ~1 -1``."""
     made = sum(1 for each in changes if each["change"] == "created")
     deleted = sum(1 for each in changes if each["change"] == "deleted")
     return f"+{made} ~{len(changes) - made - deleted} -{deleted}"

@@ -1,4 +1,4 @@
-"""``forge drafts review``: a draft file by file, and what is taken is applied at the end."""
+"""``forge drafts review``: choose changes of a draft file by file, then apply them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The review of a draft on a terminal: one question for each file, and one apply at the end."""
+"""Review of a draft on a terminal: a question for each file, and one apply at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUESTION = "[a] take, [s] leave, [r] take the rest, [e] edit, [q] stop > "
 
 
 def review_draft(changed: ChangedDraft) -> SessionDraft:
-    """Review a draft on the terminal, and return it as it is then."""
+    """Review a draft on the terminal, apply the accepted changes, and return the draft."""
     reader = LineReader(new_console())
     taken: list[DraftChange] = []
     units = list(units_of(changed))
@@ -33,6 +33,7 @@ def review_draft(changed: ChangedDraft) -> SessionDraft:
             taken += unit
             continue
         sys.stderr.write(f"\n{number}/{len(units)}  {readable(text_of(changed, unit))}\n")
+        # The last note is the number of changes.
         for note in notes_of(unit)[:-1]:
             sys.stderr.write(f"{visible(note)}\n")
         try:
@@ -43,6 +44,7 @@ def review_draft(changed: ChangedDraft) -> SessionDraft:
         if answer == "q":
             break
         if answer == "e":
+            # The editor may have changed the file in the draft.
             changed = changes_of(changed.draft)
             unit = [each for each in changed.changes if each.path in {one.path for one in unit}]
         takes_rest = takes_rest or answer == "r"
@@ -59,7 +61,10 @@ def review_draft(changed: ChangedDraft) -> SessionDraft:
 
 
 def units_of(changed: ChangedDraft) -> Iterator[list[DraftChange]]:
-    """Yield what is taken together: the records of git, and else each path but for new folders."""
+    """Yield changes to decide on together: the records of git, then each other path.
+
+    A new folder with contents is left out, because each file is applied with its folders.
+    """
     records = [each for each in changed.changes if _is_record(each)]
     if records:
         yield records
@@ -70,7 +75,7 @@ def units_of(changed: ChangedDraft) -> Iterator[list[DraftChange]]:
 
 
 def _ask(reader: LineReader, changed: ChangedDraft, unit: Sequence[DraftChange]) -> str:
-    """Return the key that settles a unit; an edit has been made by then."""
+    """Return the chosen key for a unit; with ``e``, after the editor has ended."""
     keys = _KEYS if _can_be_edited(unit) else _KEYS.replace("e", "")
     question = _QUESTION if "e" in keys else _QUESTION.replace("[e] edit, ", "")
 
@@ -109,5 +114,5 @@ def _is_empty(changed: ChangedDraft, folder: DraftChange) -> bool:
 
 
 def _with_folders(changed: ChangedDraft, taken: Sequence[DraftChange]) -> list[DraftChange]:
-    """Return the changes with the new folders that they lie in, in the order of all."""
+    """Return the changes with the new folders around them, in the order of the draft."""
     return changed.named(each.path for each in taken)

@@ -1,4 +1,4 @@
-"""``forge drafts show``: what a draft changed, as a question after a trial shows it."""
+"""``forge drafts show``: the changes of a draft, formatted like those of a trial."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def show(
     if as_json:
         print_json(describe_draft(changed))
         return
-    chosen = list(changed.changes) if not paths else chosen_of(changed, paths)
+    if paths:
+        chosen = chosen_of(changed, paths)
+    else:
+        # Unlike apply, this includes the protected paths.
+        chosen = list(changed.changes)
     with data_output() as out:
         out.write(readable(text_of(changed, chosen, stat=stat)) + "\n")
     for line in notes_of(chosen):

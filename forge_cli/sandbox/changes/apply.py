@@ -87,6 +87,7 @@ class ChangeSet(Struct, frozen=True):
         """Return the file with the content that a path gets on this ``side``."""
         if side == "after":
             return upper_folder(self.folder, change.zone).joinpath(*change.parts)
+        # Saved originals are in one flat folder; a hash is short enough for any path.
         return self.folder / BEFORE / sha256(os.fsencode(change.path)).hexdigest()
 
 
@@ -117,6 +118,7 @@ def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None =
         try:
             replace_file(changes.folder / _JOURNAL, "", mode=0o600)
         except OSError:
+            # The caller gets an error, so that the next start must not carry the changes out.
             (changes.folder / _JOURNAL).unlink(missing_ok=True)
             raise
         _carry_out(changes, walk)
@@ -169,6 +171,7 @@ def finish_interrupted(folder: Path) -> str | None:
         return None
     # Another forge that holds the lock is completing the same changes right now.
     with _locked(folder, wait=False) as own:
+        # It may have finished since the first look.
         if not own or not (folder / _JOURNAL).exists():
             return None
         changes = ChangeSet.load(folder)
@@ -325,6 +328,7 @@ def _keep(parent: int, name: str, target: Path) -> None:
     info = os.stat(name, dir_fd=parent, follow_symlinks=False)
     # A file with other names may be rewritten in place, which would change a link, too.
     if info.st_nlink == 1:
+        # A link fails on another file system, and on some without hard links.
         with suppress(OSError):
             os.link(name, target, src_dir_fd=parent, follow_symlinks=False)
             return
@@ -374,7 +378,9 @@ def _steps(
     # Bottom up: a folder is empty before it is removed.
     for change in reversed(changes):
         wanted = getattr(change, side)
-        now = walk.look(change) if wanted is None or change.what == "replaced" else None
+        if wanted is not None and change.what != "replaced":
+            continue
+        now = walk.look(change)
         if now is not None and (wanted is None or wanted.kind != now.kind):
             with steps(change):
                 walk.remove(change, now)
@@ -446,7 +452,9 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     descriptor = os.open(folder, FOLDER)
     try:
         try:
-            flags = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+            flags = fcntl.LOCK_EX
+            if not wait:
+                flags |= fcntl.LOCK_NB
             fcntl.flock(descriptor, flags)
         except BlockingIOError:
             yield False

@@ -25,6 +25,7 @@ _OVERLAY = "user.overlay."
 _OPAQUE = "user.overlay.opaque"
 _ESCAPED = "user.overlay.overlay."
 """The prefix under which an overlay stores attributes of a command that look like its own."""
+# A command without privileges can set only these attributes.
 _KEPT = ("user.", "system.posix_acl_")
 _CHUNK = 1 << 18
 _SET_ID = stat.S_ISUID | stat.S_ISGID
@@ -164,6 +165,7 @@ def hash_of(path: Path | str, size: int) -> str:
 
 
 def _open_file(path: str, flags: int) -> int:
+    # If a pipe has taken the place of the file, opening it must not wait for a writer.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -229,16 +231,21 @@ class _Reader(Struct, frozen=True):
         before = _lstat(lower)
         # An overlay marks a deleted path by a character device with the number 0/0.
         gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        # Deleting a whole cache is a change; deleting a file inside one is not.
         if not self.scratch and is_scratch(parts[:-1] if gone else parts):
             return
         if gone:
-            yield from self._deleted(parts, lower) if lower and before else ()
+            if lower and before:
+                yield from self._deleted(parts, lower)
             return
         if stat.S_ISDIR(info.st_mode):
             yield from self._folder(upper, lower, parts, info, before, opaque=opaque)
             return
         if before and lower and stat.S_ISDIR(before.st_mode):
-            yield from (change for change in self._deleted(parts, lower) if change.parts != parts)
+            # The folder itself is not deleted but replaced, by the change below.
+            for change in self._deleted(parts, lower):
+                if change.parts != parts:
+                    yield change
         yield from self._single(upper, lower, parts, info, before)
 
     def _folder(
@@ -281,6 +288,7 @@ class _Reader(Struct, frozen=True):
         before: os.stat_result | None,
     ) -> Iterator[PathChange]:
         if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
+            # Hashing has to read the copy; ``info`` still has the mode that the command set.
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)
         # Files of different sizes differ anyway, so that hashing them would be wasted time.
         content = before is not None and before.st_size == info.st_size
@@ -305,6 +313,7 @@ class _Reader(Struct, frozen=True):
         ):
             return
         change = PathChange(self.zone, parts, old, after)
+        # Build tools touch files that git ignores; a new time alone is not worth a question.
         if (
             not self.scratch
             and change.what == "times"

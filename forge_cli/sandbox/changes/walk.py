@@ -105,7 +105,9 @@ class ZoneWalk:
     def _open(self, change: PathChange, depth: int | None = None) -> int:
         """Open the parent folder of a path, or its ancestor at this ``depth`` in the zone."""
         descriptor = os.dup(self._zones[change.zone])
-        for name in change.parts[:-1] if depth is None else change.parts[:depth]:
+        if depth is None:
+            depth = len(change.parts) - 1
+        for name in change.parts[:depth]:
             try:
                 below = os.open(name, FOLDER, dir_fd=descriptor)
             finally:
@@ -119,6 +121,7 @@ class ZoneWalk:
         try:
             with self.parent(change) as parent:
                 info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                # Hashing a file needs a path; through the descriptor, no link on the way can redirect it.
                 return entry_of(f"/proc/self/fd/{parent}/{name}", info, content=content)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -177,7 +180,10 @@ class ZoneWalk:
 
     def remove(self, change: PathChange, now: Entry) -> None:
         with self.parent(change) as parent:
-            (os.rmdir if now.kind == "folder" else os.unlink)(_name(change), dir_fd=parent)
+            if now.kind == "folder":
+                os.rmdir(_name(change), dir_fd=parent)
+            else:
+                os.unlink(_name(change), dir_fd=parent)
         if now.kind == "folder":
             self.leave()
 
@@ -202,7 +208,7 @@ class ZoneWalk:
             os.close(source)
 
     def stage(self, change: PathChange, wanted: Entry, source: Path, depth: int) -> None:
-        """Write the new content beside its place, unless the file can be moved: errors happen here.
+        """Write new content beside its place unless the file can be moved, so that errors come early.
 
         The folder at this ``depth`` of the zone exists before and after the changes.
         """
@@ -342,6 +348,7 @@ class ZoneWalk:
         info = os.stat(name, dir_fd=parent, follow_symlinks=False)
         # Changing the owner clears set-ID bits, so that the mode is set afterwards.
         if (info.st_uid, info.st_gid) != wanted.owner:
+            # Only root can change the owner.
             with suppress(PermissionError):
                 os.chown(name, *wanted.owner, dir_fd=parent, follow_symlinks=False)
         if stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode) != wanted.mode:
@@ -383,6 +390,7 @@ def _set_times(parent: int, name: str, wanted: Entry) -> None:
 
 
 def _copy_attributes(source: int, target: int) -> None:
+    # The file system of the target may not support attributes.
     with suppress(OSError):
         for name in os.listxattr(source):
             if name.startswith("user.") and not name.startswith(_OVERLAY):

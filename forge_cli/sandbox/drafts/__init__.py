@@ -1,1 +1,1 @@
-"""Drafts: sessions that work on copy-on-write views of their zones, until somebody has reviewed them."""
+"""Drafts: sessions on copy-on-write views of their zones, applied only after a review."""

@@ -1,4 +1,4 @@
-"""The changes of a draft: read from outside of its view, compared with the real files, and written to them."""
+"""Changes of a draft: read from outside its view, compared with the real files, and applied."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ChangedDraft(Struct, frozen=True):
     def named(self, paths: Iterable[Path]) -> list[DraftChange]:
         """Return the changes at these paths and below them, with the new folders that they need.
 
-        Raises a ForgeError for a path at which nothing changed.
+        Raise a ForgeError for a path at which nothing changed.
         """
         wanted: set[Path] = set()
         for path in paths:
@@ -81,8 +81,8 @@ def read_draft(
 ) -> ChangedDraft:
     """Read what a draft changed; this process must see the real files, not the view.
 
-    ``own`` says of real paths why forge, or what it starts, loads or obeys them. ``existed`` are files that were there
-    before the session first wrote to them.
+    ``own`` returns the real paths that forge, or a program that it starts, loads or obeys, and why.
+    ``existed`` contains the files that existed before the session first wrote to them.
     """
     found: list[PathChange] = []
     for zone in draft.zones:
@@ -112,9 +112,10 @@ def apply_draft(
     chosen: Sequence[DraftChange],
     keep: Callable[[ChangeSet], None] | None = None,
 ) -> SessionDraft:
-    """Write these changes to the real files, all of them or none, and return the draft as it is then.
+    """Write these changes to the real files, all or none, and return the updated draft.
 
-    ``keep`` gets what is about to be changed, for undo. Raises a ForgeError if one of them conflicts.
+    ``keep`` receives the changes before they are made, for undo. Raise a ForgeError if one of
+    them conflicts.
     """
     draft = changed.draft
     if conflicts := [each for each in chosen if each.conflict]:
@@ -130,6 +131,7 @@ def apply_draft(
         raise ForgeError(f"{error}; nothing was applied") from None
     applied = dict(draft.applied)
     for each in chosen:
+        # A deleted file has no change time.
         with suppress(OSError):
             applied[str(each.path)] = os.lstat(each.path).st_ctime_ns
     left = len(changed.changes) - len(chosen)
@@ -137,19 +139,19 @@ def apply_draft(
 
 
 def _conflict(draft: SessionDraft, change: PathChange, *, was_there: bool) -> str | None:
-    """Return what happened to the real file since the draft began, if anything did."""
+    """Return how the real file changed since the draft began, or None if it did not."""
     before = change.before
     if before is None:
         return "was deleted since the draft began" if was_there else None
     if before.kind == "folder" and (change.after is None or change.after.kind == "folder"):
-        return None  # its own time changes with each file in it, and these are compared themselves
+        return None  # a new file changes the folder's time, and files are compared on their own
     if change.after is not None and (before.kind, before.size, before.detail) == (
         change.after.kind,
         change.after.size,
         change.after.detail,
     ):
-        return None  # an apply that was cut off has written it, or both sides made the same change
-    # No program can set the time of change, so a file that was changed since then cannot hide it.
+        return None  # an interrupted apply has written it, or both sides made the same change
+    # No program can set the change time (ctime), so that a later change cannot be hidden.
     if before.changed >= draft.began and draft.applied.get(str(change.path)) != before.changed:
         return "was changed since the draft began"
     return None

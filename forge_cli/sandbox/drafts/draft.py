@@ -1,4 +1,4 @@
-"""A draft on disk: its state, and the folders that hold what it changed."""
+"""A draft on disk: its state, and the folders with its changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DraftZone(Struct, frozen=True):
     name: str
     path: str
     inode: int
-    """Of the folder when the draft began: another folder in its place gets no changes."""
+    """The inode number when the draft began; another folder in its place gets no changes."""
 
 
 class SessionDraft(Struct, frozen=True):
@@ -47,13 +47,13 @@ class SessionDraft(Struct, frozen=True):
     workspace: str
     zones: tuple[DraftZone, ...]
     began: int
-    """Nanoseconds since the epoch: a file that was changed later was changed by somebody else."""
+    """Nanoseconds since the epoch; a real file that changed later was changed by another program."""
     state: DraftState = "open"
     session: str = ""
     existed: tuple[str, ...] = ()
-    """Files that were there before the session first wrote to them, kept when a part of the draft is applied."""
+    """Files that existed before the session first wrote to them; needed again after a partial apply."""
     applied: dict[str, int] = {}
-    """The time of change of each file that this draft wrote to its zone, so that it does not conflict with itself."""
+    """The change time (ctime) of each file that this draft applied, which is not a conflict."""
 
     @property
     def place(self) -> Path:
@@ -61,12 +61,12 @@ class SessionDraft(Struct, frozen=True):
 
     @property
     def roots(self) -> dict[str, int]:
-        """The inode of each zone, by its path."""
+        """The inode number of each zone, by its path."""
         return {zone.path: zone.inode for zone in self.zones}
 
     @property
     def began_at(self) -> str:
-        """The moment in which it began, as events have it."""
+        """The time when it began, in the format of events."""
         return datetime.fromtimestamp(self.began / 1e9, UTC).isoformat()
 
     @property
@@ -79,9 +79,9 @@ class SessionDraft(Struct, frozen=True):
         return False
 
     def lock(self) -> int:
-        """Return a descriptor that marks the draft as in use, for as long as any process has it open.
+        """Return a descriptor that marks the draft as in use while any process has it open.
 
-        Raises BlockingIOError if another process has one.
+        Raise BlockingIOError if another process has one.
         """
         descriptor = os.open(self.place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -104,7 +104,7 @@ class SessionDraft(Struct, frozen=True):
         return upper_folder(self.place, zone.path)
 
     def save(self) -> None:
-        """Write the state durably: a power cut must not turn a draft into a folder that nobody knows."""
+        """Write the state durably, so that a draft is still a draft after a power cut."""
         replace_file(
             self.place / _STATE_FILE,
             msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n",
@@ -112,7 +112,7 @@ class SessionDraft(Struct, frozen=True):
         )
 
     def become(self, state: DraftState, **changes: object) -> SessionDraft:
-        """Return the draft in another state, after it is on disk."""
+        """Save the draft in another state, and return it."""
         found = replace(self, state=state, **changes)
         found.save()
         return found
@@ -157,7 +157,7 @@ def _make_zone_folders(draft: SessionDraft, zone: DraftZone) -> None:
 
 
 def all_drafts() -> Iterator[SessionDraft]:
-    """Yield the drafts of this home, the newest first; a folder that cannot be read is passed over."""
+    """Yield the drafts of this home, the newest first; skip folders that cannot be read."""
     try:
         names = sorted(os.listdir(drafts_folder()), reverse=True)
     except OSError:
@@ -169,7 +169,7 @@ def all_drafts() -> Iterator[SessionDraft]:
 
 
 def load_draft(folder: Path) -> SessionDraft | None:
-    """Return the draft in a folder; None if there is none that this version can read."""
+    """Return the draft in a folder; None if it is missing or this version cannot read it."""
     try:
         return msgspec.json.decode((folder / _STATE_FILE).read_bytes(), type=SessionDraft)
     except (OSError, msgspec.DecodeError):
@@ -177,9 +177,9 @@ def load_draft(folder: Path) -> SessionDraft | None:
 
 
 def find_draft(name: str) -> SessionDraft:
-    """Return the draft with this id, a unique prefix or the end of it, or its session's; ``last`` is the newest.
+    """Return a draft by its ID or its session's, or by the beginning or end of one.
 
-    Raises a UsageError that names the drafts there are.
+    ``last`` is the newest. Raise a UsageError if not exactly one draft matches.
     """
     drafts = list(all_drafts())
     if name == "last" and drafts:
@@ -201,7 +201,7 @@ def find_draft(name: str) -> SessionDraft:
 
 
 def finish_drafts(notify: Notify) -> None:
-    """Complete what a killed process began to apply, and tell of each."""
+    """Complete each apply that was interrupted by a kill, and report it."""
     for draft in all_drafts():
         if is_begun(draft.place):
             try:
@@ -214,6 +214,7 @@ def finish_drafts(notify: Notify) -> None:
 
 def drop_draft(draft: SessionDraft) -> None:
     """Forget everything that a draft changed."""
+    # If the removal is interrupted, what is left must not look like a draft to apply.
     draft.become("dropped")
     for zone in draft.zones:
         drop_copies(draft.upper(zone).parent)

@@ -1,4 +1,4 @@
-"""The line between a session in the view of a draft and the process outside, which alone sees the real files."""
+"""Connection between a session in a draft's view and the process outside that sees the real files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANSWER_TIMEOUT = 600.0
 
 
 class DraftLink:
-    """Asks the process outside about the draft. One question at a time; each is one line of JSON, as is its answer."""
+    """Client of the process outside: one question at a time, each question and answer a JSON line."""
 
     def __init__(self, connection: socket.socket, id: str, zones: frozenset[str]) -> None:
         self.id = id
@@ -30,7 +30,7 @@ class DraftLink:
         return self._ask("opened", session=session)
 
     def ended(self, status: str) -> DraftEvent:
-        """Report how the session ended, and return the draft after what ``--on-end`` wants."""
+        """Report how the session ended, and return the draft after ``--on-end`` was carried out."""
         return self._ask("ended", status=status)
 
     def _ask(self, question: str, **more: str) -> DraftEvent:
@@ -42,7 +42,7 @@ class DraftLink:
 
 
 class DraftKeeper:
-    """Answers the session from outside of the view."""
+    """Server for the session, in the process outside the view."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class DraftKeeper:
         self._answers = answers
 
     def serve_one(self) -> bool:
-        """Answer the next question; False if the session has closed the line."""
+        """Answer the next question; return False if the session has closed the connection."""
         question = receive_line(self._connection)
         if question is None:
             return False
@@ -66,7 +66,7 @@ def send_line(connection: socket.socket, value: Mapping[str, Any]) -> None:
 
 
 def receive_line(connection: socket.socket) -> dict[str, Any] | None:
-    """Return the next value; None if the other side has closed the line."""
+    """Return the next value; None if the other side has closed the connection."""
     data = bytearray()
     while not data.endswith(b"\n"):
         piece = connection.recv(1 << 16)

@@ -1,4 +1,4 @@
-"""Entering the view of a draft: overlays over the zones, at their own paths, for this process and all that it starts."""
+"""The view of a draft: overlays over its zones, for this process and all that it starts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _WITHOUT_CAPABILITIES = (
 
 
 class NoView(UsageError):
-    """This machine, or this folder, cannot have a copy-on-write view."""
+    """Error for a machine or a folder that cannot have a copy-on-write view."""
 
 
 def enter_view(draft: SessionDraft) -> None:
     """Mount an overlay over each zone in a mount namespace of this process's own.
 
-    A process that was forked before keeps the real files. Nothing here can reach them: the kernel takes the lower folder
-    of an overlay as it is before the mount, and no other name of it is mounted. Needs a process with one thread, because
-    the kernel moves no other one into the namespace.
+    A process that was forked before keeps the real files. Nothing in the view can reach them: the
+    kernel resolves the lower folder of an overlay before the mount, and no other mount shows it.
+    The process must have a single thread, because the kernel moves no other into the namespace.
     """
     if sys.platform != "linux":
         raise NoView("a draft needs Linux")
@@ -50,5 +50,6 @@ def enter_view(draft: SessionDraft) -> None:
         ) from None
     os.chdir(here)  # the working directory was the real folder until now
     if os.geteuid() == 0:
-        # Root in the namespaces of the machine could enter those of any process, and find the real files there.
+        # Root in the namespaces of the machine could enter those of any process, and find the real
+        # files there.
         start_unconfined_by((sys.executable, "-I", "-S", "-c", _WITHOUT_CAPABILITIES))

@@ -39,9 +39,12 @@ def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
     delete = Approval.strictest(*(one.delete for one in limits))
     writes = [one for one in limits if one.write is write]
     deletes = [one for one in limits if one.delete is delete]
+    mode = zone.mode
+    if any(one.mode is ZoneMode.RO for one in limits):
+        mode = ZoneMode.RO
     return replace(
         zone,
-        mode=ZoneMode.RO if any(one.mode is ZoneMode.RO for one in limits) else zone.mode,
+        mode=mode,
         approval=ZoneApproval(write=write, delete=delete),
         write_where=writes[0].write_where,
         write_stated=any(one.write_stated for one in writes),

@@ -140,11 +140,10 @@ def _zone_verdict(zone: Zone, access: Access) -> Verdict:
         reason = f"{'writing' if write else 'deleting'} in zone '{zone.name}' needs your OK"
     else:
         reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
-    rule = (
-        f"the default zone '{zone.name}'"
-        if zone.default
-        else f"sandbox.zones.{zone.name}.approval.{access.value}"
-    )
+    if zone.default:
+        rule = f"the default zone '{zone.name}'"
+    else:
+        rule = f"sandbox.zones.{zone.name}.approval.{access.value}"
     return Verdict(
         approval,
         reason,
@@ -173,6 +172,7 @@ def _twin(place: Place) -> str | None:
     """Return another name in the same folder that looks the same as the name to be written."""
     if len(place.missing) >= len(place.parts):
         return None  # the folder of the zone does not exist yet
+    # Only the first missing name has neighbours; the folders below it are new.
     wanted = (*place.missing, place.name)[0]
     # A name that looks like an existing one could replace it in the eyes of a person.
     key = lookalike_key(wanted)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KEPT_MAX = 10 * 1024 * 1024
 """The largest file, in bytes, whose content is copied before a change."""
+# If the path is a pipe or a terminal now, opening must not block or take it as forge's own.
 _WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CHUNK = 1024 * 1024
@@ -215,6 +216,7 @@ def read_lines(file: BinaryIO, first: int, count: int | None, *, at_most: int, n
     ended = True
     size = 0
     found: list[bytes] = []
+    # A very long line comes in several pieces, and counts once.
     while (count is None or number < first + count) and (piece := file.readline(CHUNK)):
         if number >= first:
             found.append(piece)

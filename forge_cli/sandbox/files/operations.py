@@ -130,8 +130,12 @@ class FileOperations(ABC):
             listing = open_for_listing(held.place.folder, held.place.name)
             hidden = self.hidden.get(held.place.real, ())
             with listing as folder, os.scandir(folder) as found:
-                made = (make(held.place, entry) for entry in found if entry.name not in hidden)
-                return [entry for entry in made if entry is not None]
+                rows: list[T] = []
+                for entry in found:
+                    row = None if entry.name in hidden else make(held.place, entry)
+                    if row is not None:
+                        rows.append(row)
+                return rows
 
     def read_bytes(
         self, path: str, *, limit: int | None = None, expected: str | None = None
@@ -178,6 +182,7 @@ class FileOperations(ABC):
     def _entry(self, place: Place, entry: os.DirEntry[str]) -> FolderEntry | None:
         try:
             info = entry.stat(follow_symlinks=False)
+        # The entry was deleted since the folder was listed.
         except FileNotFoundError:
             return None
         kind = kind_of(info.st_mode)

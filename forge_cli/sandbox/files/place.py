@@ -23,6 +23,7 @@ from forge_cli.files.regular import sync_folder
 from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, innermost_zone, no_zone, virtual_path
 from forge_cli.sandbox.names import shown
 
+# The limit of the Linux kernel.
 _LINKS_MAX = 40
 _ATTEMPTS = 5
 # Passing through a folder needs no right to list it; only Linux has a flag that says so.
@@ -191,7 +192,8 @@ def _follow(path: ParsedPath, base: Path, *, through_last: bool) -> _Trail:
                 f"{path} leads through too many links, or in a circle; name the file itself"
             )
         pending.extend(reversed(target.split("/")))
-        real = "/" if target.startswith("/") else real
+        if target.startswith("/"):
+            real = "/"
     return _Trail(Path(real), tuple(links))
 
 

@@ -125,11 +125,13 @@ class Sandbox(FileOperations):
             return JudgedPath(use, "/", None, _ZONE_LIST)
         try:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
-                access = access if use.kind == "file" else _access_by_kind(place, access)
+                if use.kind != "file":
+                    access = _access_by_kind(place, access)
                 require_capability(asked, place, access, self._zones)
                 verdict = consent_verdict(place, access, self.own)
                 return JudgedPath(use, place.virtual, state_of(place.info), verdict)
         except NotAFolder as nothing:
+            # For a question about a path, it is an answer that nothing can be there.
             if access is not Access.INFO:
                 raise
             return JudgedPath(
@@ -183,7 +185,8 @@ class Sandbox(FileOperations):
         """
         asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
-            access = _access_by_kind(place, access) if folders else access
+            if folders:
+                access = _access_by_kind(place, access)
             require_capability(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise _led_elsewhere(asked, expected, place)
@@ -208,7 +211,9 @@ class Sandbox(FileOperations):
         try:
             place = locate_place(asked, asked.base, self._zones, through_last=follow)
         except NoZone as error:
-            raise NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
+            if self.no_default:
+                raise NoZone(f"{error}; {self.no_default}") from None
+            raise NoZone(str(error)) from None
         except OSError as error:
             raise _unusable(asked, error) from error
         try:

@@ -91,12 +91,15 @@ def spell_path(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) 
     slash = "/" if path.folder and path.parts else ""
     zone = innermost_zone_of(real, zones)
     inside = real[len(zone.path.parts) :] if zone else real
-    place = (*zone.stands_for.parts, *inside) if zone and zone.stands_for else real
+    place = real
+    if zone and zone.stands_for:
+        place = (*zone.stands_for.parts, *inside)
     own = () if workspace is None else workspace.parts
     if own and place[: len(own)] == own:
         below = place[len(own) :]
         if not below:
             return "."
+        # Without the dot, such a name would be read as a home.
         dot = "./" if below[0] == HOME or USER_HOME.fullmatch(below[0]) else ""
         return f"{dot}{'/'.join(below)}{slash}"
     if zone:
@@ -111,11 +114,9 @@ class NoZone(ToolError):
 def no_zone(text: str, zones: Sequence[Zone]) -> NoZone:
     """Return the refusal of a path that no zone covers, with what to use instead."""
     first = text.split("/", 1)[0]
-    remedy = (
-        f"use {shown('/' + text)}"
-        if any(zone.name == first for zone in zones)
-        else _zone_list(zones)
-    )
+    remedy = _zone_list(zones)
+    if any(zone.name == first for zone in zones):
+        remedy = f"use {shown('/' + text)}"
     return NoZone(f"{shown(text)} is in no zone; {remedy}")
 
 
@@ -143,6 +144,7 @@ def _check_names(text: str, steps: Sequence[str]) -> None:
     for step in steps:
         if problem := unusable(step):
             raise ToolError(f"the name {shown(step)} {problem}; choose another name")
+    # The limit of the kernel includes the zero byte at the end.
     if len(text.encode()) >= PATH_MAX:
         raise ToolError(
             f"the path {shown(text)} is longer than {PATH_MAX - 1} bytes; choose a shorter one"

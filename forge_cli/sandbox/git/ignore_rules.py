@@ -63,6 +63,7 @@ class IgnoreRun(Struct, frozen=True):
 
 def parse_rules(data: bytes) -> tuple[IgnoreRun, ...]:
     """Parse the rules of a file and return them last first, since the last match decides."""
+    # Git skips a byte order mark as well.
     lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
     rules = []
     for line in reversed(lines):

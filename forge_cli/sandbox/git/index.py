@@ -36,6 +36,7 @@ def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
     name = b""
     for _ in range(count):
         start = at
+        # Two times, the device and the inode come before the mode.
         mode = struct.unpack_from(">I", data, at + 24)[0]
         digest = data[at + _ENTRY : at + _ENTRY + _OBJECT]
         flags = struct.unpack_from(">H", data, at + _ENTRY + _OBJECT)[0]
@@ -54,6 +55,7 @@ def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
         else:
             end = data.index(b"\0", at)
             name = data[at:end]
+            # One to eight zero bytes fill an entry up to a multiple of eight.
             at = start + ((end - start) // 8 + 1) * 8
         yield mode, digest, flags & ~_NAME_LENGTH, more, name
 

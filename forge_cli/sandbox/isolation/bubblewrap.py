@@ -17,7 +17,9 @@ from forge_cli.sandbox.processes.command import Command
 
 LATE = "late:"
 """The prefix of a path that the starter of ``bwrap`` opens, because it is mounted only then."""
+# In a user namespace of its own, a command would have all capabilities again.
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+# A new session has no terminal into which a command could type (TIOCSTI).
 _POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")
 _HOST = ("--ro-bind", "/", "/")
 _KERNEL = ("--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")

@@ -92,6 +92,7 @@ _RESERVED = frozenset(
 )
 """Names in ``/`` where programs look for code and settings, also on machines without such a
 folder."""
+# Each protected name costs a mount, for every command.
 PROTECTED_AT_MOST = 200
 HOOKS = "hooks"
 INFO = "info"
@@ -250,21 +251,27 @@ class Confinement:
         # /run has the sockets of daemons, and /tmp the files of other people.
         private = [path for path in self.hidden if path in self.private]
         temporary = _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
-        yield from (replace(rule, source=self.temporary) for rule in temporary)
+        for rule in temporary:
+            yield replace(rule, source=self.temporary)
         yield from _existing(["/dev/shm", *private], Reach.PRIVATE)  # noqa: S108
         yield from _existing(
             ["/run", "/var/run", *(path for path in self.hidden if path not in private)],
             Reach.HIDDEN,
         )
         always = [] if self.workspace in self.homes else [self.workspace]
+        # It is often a link into /run, which is hidden.
         needed = ["/etc/resolv.conf"] if self.network else []
         yield from _existing([*always, *self.shown, *readable, *needed], Reach.SHOWN)
-        yield from (ReachRule(link, Reach.LINKED) for link in self.links)
+        for link in self.links:
+            yield ReachRule(link, Reach.LINKED)
         for zone in self.zones:
             yield ReachRule(zone.path, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
         held = _existing(dict.fromkeys(self._held(names)), Reach.PROTECTED)
-        yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
+        open_folders = writable.union(self._writable())
+        for rule in held:
+            if rule.path not in open_folders:
+                yield rule
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
             # The folder must not be moved away together with the settings in it.
@@ -532,16 +539,20 @@ def _two_around(name: str) -> tuple[str, str]:
 
 def _existing(paths: Iterable[str | Path], reach: Reach) -> Iterator[ReachRule]:
     """Yield rules for the real paths that exist, since a link cannot be mounted."""
-    real = (Path(os.path.realpath(path)) for path in paths)
-    yield from (ReachRule(path, reach) for path in real if path.exists())
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        if real.exists():
+            yield ReachRule(real, reach)
 
 
 def hooks_in(folder: Path) -> Iterator[Path]:
     """Yield the hooks and settings in a folder such as ``.git``, existing or not."""
-    yield from (folder / name for name in _NAMES)
+    for name in _NAMES:
+        yield folder / name
     with suppress(OSError):
         for tree in (folder / "worktrees").iterdir():
-            yield from (tree / name for name in _WORKTREE_NAMES)
+            for name in _WORKTREE_NAMES:
+                yield tree / name
 
 
 class KeptHooks:
@@ -551,6 +562,7 @@ class KeptHooks:
         places: list[Path] = []
         for folder in folders:
             if (folder / "objects").is_dir():
+                # Only a folder that exists can be protected by a mount.
                 for name in (HOOKS, INFO, MODULES):
                     with suppress(FileExistsError):
                         (folder / name).mkdir()

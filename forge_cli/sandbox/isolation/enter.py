@@ -11,7 +11,9 @@ import signal
 import sys
 from collections.abc import Callable
 
+# Numbers of the kernel, which Python does not define.
 RESTRICT_SELF = 446
+# The exit codes of ``env`` and of shells.
 FAILED = 125
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -25,6 +27,7 @@ _SECCOMP_FILTER = 2
 _AMBIENT_CLEAR = 4
 _CAPABILITY_VERSION = 0x20080522
 _JOIN_SESSION_KEYRING = 1
+# All newer architectures share one table of numbers.
 _KEYCTL = {"x86_64": 250}.get(os.uname().machine, 219)
 _FILTER_STEP = 8
 
@@ -49,12 +52,14 @@ def give_up_capabilities() -> None:
         _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    # The effective, permitted and inheritable sets have two words each.
     none = (ctypes.c_uint32 * 6)()
     _call(_libc.capset, header, none)
 
 
 def enter(ruleset: int, program: bytes) -> None:
     """Give up rights for good, by a Landlock ruleset and a seccomp program."""
+    # The command must not outlive forge, even if forge is killed.
     _call(_libc.prctl, _PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     # Join a new keyring if the kernel has any: the one of the session holds the user's keys.
     _libc.syscall(_KEYCTL, ctypes.c_long(_JOIN_SESSION_KEYRING), None)

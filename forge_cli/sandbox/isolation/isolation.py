@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.isolation.temporary import TemporaryFolder
     from forge_cli.sandbox.network.proxy import NetworkProxy
 
+# The files and the output show the outcome: some of these steps are meant to fail.
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
 _SECRET = "secret"  # noqa: S105
 _TIMEOUT = 10
@@ -147,8 +148,9 @@ class Confined(Struct, frozen=True):
         return found
 
     def _settle(self, name: str) -> str:
-        renamed = None if self.accepts is None or self.accepts(name) else set_aside(Path(name))
-        if renamed:
+        if self.accepts is None or self.accepts(name):
+            return name
+        if renamed := set_aside(Path(name)):
             return f"{name} (renamed to {renamed})"
         return name
 
@@ -177,8 +179,10 @@ class Confined(Struct, frozen=True):
         if self.mechanism.shows_names:
             rules += self.confinement.rules_by_name(rules)
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
+        if self.place is not None:
+            rules = [self.place(rule) for rule in rules]
         reach = CommandReach(
-            rules=rules if self.place is None else [self.place(rule) for rule in rules],
+            rules=rules,
             network=self.confinement.network,
             sockets=self.opens_sockets or self.shows_sockets,
             room=self.confinement.room,
@@ -232,8 +236,9 @@ def describe_confinement(found: Mechanism | None) -> str:
     """Return the confinement of commands as one line for people."""
     if found is None:
         return f"{COMMANDS}not confined"
-    weaker = f", weaker ({found.name}: {found.weakness})" if found.weakness else f" ({found.name})"
-    return f"{COMMANDS}confined{weaker}"
+    if found.weakness:
+        return f"{COMMANDS}confined, weaker ({found.name}: {found.weakness})"
+    return f"{COMMANDS}confined ({found.name})"
 
 
 def _absolute_path() -> str:

@@ -64,7 +64,9 @@ class FileKeeper:
             for each in _tree(str(path)):
                 if len(found) >= MAX_ENTRIES:
                     return found
-                entry = self._read(each, room) if each not in found else None
+                if each in found:
+                    continue
+                entry = self._read(each, room)
                 if entry is not None:
                     found[each] = entry
                     room -= len(entry.content or b"")

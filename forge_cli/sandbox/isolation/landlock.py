@@ -93,7 +93,9 @@ class _Tree:
                 if allows(reach):
                     yield PathGrant(path, write, named=path in self._reaches)
                 continue
-            inside = {*self._ways[path], *(_entries(path) if allows(reach) else ())}
+            inside = set(self._ways[path])
+            if allows(reach):
+                inside.update(_entries(path))
             waiting += [(entry, reach) for entry in inside]
 
     def _is_alike(self, path: Path, allows: Callable[[Reach], bool], allowed: bool) -> bool:
@@ -148,6 +150,7 @@ class Landlock(Struct, frozen=True):
         )
         if filters is None:
             raise ToolError("nothing was started: forge has no system call filter for this machine")
+        # Landlock cannot mount a folder as /tmp, so that commands get its real path.
         shared = next(
             (rule.source for rule in reach.rules if rule.reach is Reach.PRIVATE and rule.source),
             None,

@@ -33,6 +33,7 @@ X32 = 0x40000000
 _CLONE3 = 435
 DATAGRAM = 0b10
 """A bit in the types of sockets that can send to any address, even if made as a pair."""
+# The CLONE_NEW* flags except CLONE_NEWTIME: in ``clone``, its bit belongs to the signal.
 _NEW_NAMESPACES = 0x7E020000
 EVERY_BIT = 0xFFFFFFFF
 
@@ -99,16 +100,17 @@ def seccomp_filter(
     found = find_architecture(machine)
     if found is None:
         return None
-    families = [
-        _AF_NETLINK,
-        *([AF_INET, AF_INET6] if internet else []),
-        *([AF_UNIX] if unix_sockets else []),
-    ]
-    refused = [
-        *found.keyring,
-        *([] if namespaces else [found.setns, *found.ipc, *found.owners]),
-        *([] if truncate else [found.truncate]),
-    ]
+    # The C library lists network interfaces by netlink, also without a network.
+    families = [_AF_NETLINK]
+    if internet:
+        families += [AF_INET, AF_INET6]
+    if unix_sockets:
+        families.append(AF_UNIX)
+    refused = list(found.keyring)
+    if not namespaces:
+        refused += [found.setns, *found.ipc, *found.owners]
+    if not truncate:
+        refused.append(found.truncate)
     return b"".join(_program(found, families, refused, namespaces=namespaces))
 
 
@@ -127,18 +129,22 @@ def _program(
     # Calls of the x32 interface have other numbers, which no check below would match.
     yield bpf_instruction(AT_LEAST, X32, otherwise=1)
     yield _refuse(errno.ENOSYS)
-    # clone3 has its flags in memory, which no filter can read; without it, programs use clone.
-    for number in (*found.io_uring, *(() if namespaces else (_CLONE3,))):
+    missing = list(found.io_uring)
+    if not namespaces:
+        # clone3 has its flags in memory, which no filter can read; without it, programs use clone.
+        missing.append(_CLONE3)
+    for number in missing:
         yield from continue_unless(number, _refuse(errno.ENOSYS))
     for number in refused:
         yield from continue_unless(number, _refuse(errno.EPERM))
-    # Programs that copy attributes continue after this error, as on file systems without any.
-    for number in () if namespaces else found.attributes:
-        yield from continue_unless(number, _refuse(errno.EOPNOTSUPP))
     if not namespaces:
+        # Programs that copy attributes continue after this error, as on file systems without any.
+        for number in found.attributes:
+            yield from continue_unless(number, _refuse(errno.EOPNOTSUPP))
         # A new user namespace would give the process capabilities again.
         for number in found.namespaces:
             yield from _unless_any(number, FIRST_ARGUMENT, _NEW_NAMESPACES)
+        # A process may change its own limits, by the process ID 0.
         yield from _unless_any(found.prlimit, FIRST_ARGUMENT, EVERY_BIT)
     if AF_UNIX not in families:
         yield from _unless_any(found.socketpair, argument_at(1), DATAGRAM)

@@ -204,6 +204,7 @@ def _measure(folder: Path) -> tuple[int, int]:
             for entry in found:
                 entries += 1
                 with suppress(OSError):
+                    # The space on disk, since a sparse file may be much smaller than its size.
                     size += entry.stat(follow_symlinks=False).st_blocks * 512
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)

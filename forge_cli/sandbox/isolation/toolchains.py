@@ -67,27 +67,27 @@ def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, 
                 and (real == folder or real.name in _PROGRAMS)
             ):
                 yield home, real
-            yield from ((home, path) for path in _around(home, places))
+            for path in _around(home, places):
+                yield home, path
     # Python itself may be installed in a home that is not on PATH.
     own = set(map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))))
     for home in homes:
-        yield from ((home, path) for path in _around(home, own))
+        for path in _around(home, own):
+            yield home, path
 
 
 def links_of_path(home: Path, search: str) -> Iterator[Path]:
     """Yield the links below a home through which PATH leads."""
     for folder in _folders(search):
-        yield from (
-            path
-            for path in (folder, *folder.parents)
-            if path.is_relative_to(home) and path.is_symlink()
-        )
+        for path in (folder, *folder.parents):
+            if path.is_relative_to(home) and path.is_symlink():
+                yield path
 
 
 def _folders(search: str) -> Iterator[Path]:
-    yield from (
-        Path(os.path.normpath(entry)) for entry in search.split(os.pathsep) if os.path.isabs(entry)
-    )
+    for entry in search.split(os.pathsep):
+        if os.path.isabs(entry):
+            yield Path(os.path.normpath(entry))
 
 
 def _linked(folder: Path) -> Iterator[Path]:
@@ -104,8 +104,11 @@ def _linked(folder: Path) -> Iterator[Path]:
 def _around(home: Path, places: Iterable[Path]) -> Iterator[Path]:
     """Yield the toolchains below the home that contain one of the places."""
     beginning = f"{str(home).rstrip(os.sep)}/"
-    below_home = [place for place in places if str(place).startswith(beginning) or place == home]
-    for place in {place if place.is_dir() else place.parent for place in below_home}:
+    folders: set[Path] = set()
+    for place in places:
+        if str(place).startswith(beginning) or place == home:
+            folders.add(place if place.is_dir() else place.parent)
+    for place in folders:
         below = f"{place.relative_to(home)}/"
         for name in (*_MANAGERS, *_TOGETHER):
             if below.startswith(f"{name}/"):
@@ -119,6 +122,6 @@ def _is_toolchain(folder: Path) -> bool:
     """Return True for an installed environment, or a prefix with programs and libraries."""
     if not (folder / "bin").is_dir():
         return False
-    # A repository with such folders is somebody's project.
+    # A repository with such folders is a project, not a toolchain.
     prefix = any((folder / name).exists() for name in _PREFIX) and not (folder / ".git").exists()
     return prefix or any((folder / name).exists() for name in _ENVIRONMENT)
