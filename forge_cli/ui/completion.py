@@ -118,7 +118,9 @@ def _values(field: FormField) -> list[str]:
 
 
 def _mention(name: str) -> str:
-    return f"@{name}" if _PLAIN.fullmatch(name) else f'@"{name}"'
+    if _PLAIN.fullmatch(name):
+        return f"@{name}"
+    return f'@"{name}"'
 
 
 def _word(text: str) -> str:

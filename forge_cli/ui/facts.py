@@ -99,8 +99,13 @@ class Facts:
         """The mode in a few words, or the approval mode that answers in place of the person."""
         if self.mode != "ask":
             return MODE_TITLES[self.mode]
-        mode = "ask" if self.approval_mode == "interactive" else self.approval_mode
-        return f"{mode}, read-only" if self.read_only else mode
+        if self.approval_mode == "interactive":
+            mode = "ask"
+        else:
+            mode = self.approval_mode
+        if self.read_only:
+            return f"{mode}, read-only"
+        return mode
 
     def take(self, line: Line) -> None:
         """Update the state from a line of the log; a damaged line is skipped."""

@@ -15,7 +15,10 @@ def open_socket(
     host: str, port: int, option: str = "--port", error_type: type[ForgeError] = ForgeError
 ) -> socket.socket:
     """Listen on a port given by ``option``; port 0 finds a free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
+    else:
+        family = socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OverflowError:

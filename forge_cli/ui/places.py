@@ -62,7 +62,10 @@ class Places:
         found = []
         if begun.count("/") == 1:
             found = [f"/{zone}/" for zone in self.zones if f"/{zone}".startswith(begun)]
-        place = self.find(folder + slash) if slash else self.workspace
+        if slash:
+            place = self.find(folder + slash)
+        else:
+            place = self.workspace
         try:
             with os.scandir(place) as entries:
                 inside = sorted(entries, key=lambda entry: entry.name)
@@ -123,7 +126,9 @@ class Places:
             near = next(iter(self.search(name)), "")
             begins = near.rpartition("/")[2].casefold().startswith(name.casefold())
             if "/" in name or "." in name or begins:  # else it may be the name of a person
-                hint = f"; did you mean @{visible(near)}?" if near else ""
+                hint = ""
+                if near:
+                    hint = f"; did you mean @{visible(near)}?"
                 yield f"@{visible(name)} is not a file, so it is sent as text only{hint}"
 
     def _mentioned(self, name: str) -> Path | None:

@@ -44,10 +44,10 @@ def has_colours(stream: TextIO | None = None) -> bool:
     """
     if os.environ.get("NO_COLOR"):
         return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
     shown = stream or sys.stdout
-    return bool(os.environ.get("FORCE_COLOR")) or (
-        shown.isatty() and os.environ.get("TERM") != "dumb"
-    )
+    return shown.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> str:
@@ -102,11 +102,15 @@ def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else visible(str(value).partition("\n")[0])
+    if value is None:
+        return ""
+    return visible(str(value).partition("\n")[0])
 
 
 def _fit(name: str, text: str, widths: Mapping[str, int], paths: Collection[str]) -> str:
-    return fit_end(text, widths[name]) if name in paths else text
+    if name in paths:
+        return fit_end(text, widths[name])
+    return text
 
 
 def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -> dict[str, int]:

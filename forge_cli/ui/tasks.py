@@ -17,8 +17,12 @@ _MARK = re.compile(r"\[([ xX])\] ")
 def mark_tasks(tokens: Sequence[Token]) -> None:
     """Draw the box of each task: ``☑`` if it is done, else ``☐``."""
     for place, token in enumerate(tokens[:-2]):
-        words = tokens[place + 2].children if tokens[place + 2].type == "inline" else None
-        if token.type != "list_item_open" or not words or words[0].type != "text":
+        # The text of an item follows its list_item_open and paragraph_open.
+        inline = tokens[place + 2]
+        if token.type != "list_item_open" or inline.type != "inline":
+            continue
+        words = inline.children
+        if not words or words[0].type != "text":
             continue
         if found := _MARK.match(words[0].content):
             box = "☐" if found[1] == " " else "☑"

@@ -109,14 +109,21 @@ class View(Struct, frozen=True):
     def height(self, lines: int | None) -> int | None:
         """Return the number of lines to show, at most ``lines``; None shows all."""
         wanted = 1 if self.collapsed else self.max_height
-        return lines if lines is None or wanted is None else min(lines, wanted)
+        if lines is None or wanted is None:
+            return lines
+        return min(lines, wanted)
 
     def with_hints(self, hints: DisplayHints) -> View:
         """Return the view with the limits of hints; invalid third-party hints are ignored."""
         height = self.max_height
         if isinstance(hints.max_height, int) and hints.max_height > 0:
-            height = hints.max_height if height is None else min(height, hints.max_height)
-        collapsed = hints.collapsed if isinstance(hints.collapsed, bool) else self.collapsed
+            if height is None:
+                height = hints.max_height
+            else:
+                height = min(height, hints.max_height)
+        collapsed = self.collapsed
+        if isinstance(hints.collapsed, bool):
+            collapsed = hints.collapsed
         return replace(self, max_height=height, collapsed=collapsed)
 
 
@@ -167,9 +174,8 @@ def _view(
         case Text(content=content):
             return _formed(View("text", content), hints, exact)
         case FileContent(content=content):
-            return _formed(
-                View("text" if exact else "code", content, name=value.path), hints, exact
-            )
+            form: Form = "text" if exact else "code"
+            return _formed(View(form, content, name=value.path), hints, exact)
         case Diff():
             return _diff(value, hints, exact)
         case FileList():
@@ -213,16 +219,23 @@ def _custom(
     mime = (value.mime_type or "").partition(";")[0].strip().lower()
     if mime.startswith("image/") and hints.preferred_view is None and not exact:
         return replace(view, form="text", data=describe_image(mime, value.data))
-    language = "json" if mime.endswith("+json") else MIME_TYPES.get(mime)
-    return _formed(view, hints if hints.language else replace(hints, language=language), exact)
+    if not hints.language:
+        language = "json" if mime.endswith("+json") else MIME_TYPES.get(mime)
+        hints = replace(hints, language=language)
+    return _formed(view, hints, exact)
 
 
 def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
     """Return the view in the preferred form, or the form of its language, if the data allows it."""
     data = view.data
-    known = hints.language if isinstance(hints.language, str) else None
+    known = ""
+    if isinstance(hints.language, str):  # a plugin can give anything
+        known = hints.language
     language = known or ("text" if isinstance(data, str) else "json")
-    match hints.preferred_view or (FORMS.get(known, "code") if known else None):
+    wanted: str | None = hints.preferred_view
+    if not wanted and known:
+        wanted = FORMS.get(known, "code")
+    match wanted:
         case "table" if grid := _grid(_parsed(data, language)):
             return replace(view, form="table", data=grid)
         case "tree" if isinstance(tree := _parsed(data, language), dict | list):
@@ -256,9 +269,12 @@ def _parsed(data: Any, language: str) -> Any:
 
 
 def _padded(rows: Sequence[Sequence[str]]) -> Grid | None:
-    columns = [*zip_longest(*(row for row in rows if row), fillvalue="")]
-    first, *others = zip(*columns, strict=True) if columns else ((),)
-    return Grid(first, tuple(others)) if first else None
+    # Transposed twice, so that short rows get the cells that they lack.
+    columns = [*zip_longest(*filter(None, rows), fillvalue="")]
+    if not columns:
+        return None
+    first, *others = zip(*columns, strict=True)
+    return Grid(first, tuple(others))
 
 
 def _grid(data: Any) -> Grid | None:
@@ -276,12 +292,15 @@ def _grid(data: Any) -> Grid | None:
 
 def cell(item: Any) -> str:
     """Return a value as the text of a cell."""
-    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+    if isinstance(item, str):
+        return item
+    return json.dumps(item, ensure_ascii=False)
 
 
 def _files(value: FileList, hints: DisplayHints, exact: bool) -> View:
-    more = [f"... {value.count - len(value.files)} more"] if value.count > len(value.files) else []
-    names = [*value.files, *more]
+    names = list(value.files)
+    if value.count > len(value.files):
+        names.append(f"... {value.count - len(value.files)} more")
     match hints.preferred_view:
         case "table":
             return View("table", Grid(("name",), tuple((name,) for name in names)))
@@ -343,7 +362,9 @@ def describe_image(mime: str, data: Any) -> str:
 
 def image_content(data: Any) -> str:
     """Return the base64 text of image data; empty if there is none."""
-    return data if isinstance(data, str) else _first_text(data, _CONTENTS)
+    if isinstance(data, str):
+        return data
+    return _first_text(data, _CONTENTS)
 
 
 def _first_text(data: Any, keys: Iterable[str]) -> str:

@@ -29,7 +29,9 @@ _SGR = re.compile(r"(\x1b\[[\d;]*m)")
 
 def cell_len(text: str) -> int:
     """Return the cells of a line; joined emoji count one by one, as some terminals draw them."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
 
 
 def cell_width(text: str) -> int:
@@ -46,7 +48,9 @@ def _cells(char: str) -> int:
         return 0
     unknown = category == "Cn" and "\U0001f000" <= char <= "\U0001fbff"
     later = any(first <= char <= last for first, last in LATER_WIDE)
-    return 2 if unknown or later or unicodedata.east_asian_width(char) in "WF" else 1
+    if unknown or later or unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1
 
 
 def wrap(text: str, width: int, indent: int = 0) -> str:
@@ -87,10 +91,14 @@ def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
             cells += units[fit][1]
             fit += 1
         fit = max(fit, first + 1)
-        after = fit if fit == len(units) else _break(line, units, first, fit)
+        after = fit
+        if fit < len(units):
+            after = _break(line, units, first, fit)
         end = units[after][0] if after < len(units) else len(line)
         found.append((start, end))
-        first = after + 1 if _is_blank(line, units, after) else after
+        first = after
+        if _is_blank(line, units, after):
+            first += 1
         start = units[first][0] if first < len(units) else len(line)
         room = max(width - indent, NARROWEST)
     return found
@@ -206,4 +214,6 @@ def terminal_width(stream: IO[str]) -> int | None:
 def wrap_for(stream: IO[str], text: str, indent: int = 2) -> str:
     """Wrap a text for a stream; text for a pipe or a file is not wrapped."""
     width = terminal_width(stream)
-    return text if width is None else wrap(text, width, indent)
+    if width is None:
+        return text
+    return wrap(text, width, indent)

@@ -200,7 +200,9 @@ class InputHistory:
 
     def _read(self) -> list[str]:
         try:
-            lines = self._file.read_text("utf-8", "replace").splitlines() if self._file else []
+            lines = []
+            if self._file:
+                lines = self._file.read_text("utf-8", "replace").splitlines()
         except OSError:
             return []
         entries = []

@@ -120,7 +120,9 @@ class ChatUI(TerminalUI):
         elif found := [each for each in kept if each.number == number]:
             self._show_whole(found[0])
         else:
-            known = f"from {kept[0].number} to {kept[-1].number}" if kept else "none yet"
+            known = "none yet"
+            if kept:
+                known = f"from {kept[0].number} to {kept[-1].number}"
             raise UsageError(f"no result has the number {number}", hint=f"results: {known}")
 
     def unfold_last(self) -> bool:
@@ -161,7 +163,9 @@ class ChatUI(TerminalUI):
             return None
         async with self.asking():
             line = await self._lines.read(visible(prompt))
-        return None if line is None else line.rstrip("\n")
+        if line is None:
+            return None
+        return line.rstrip("\n")
 
     async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Ask for the missing arguments of a tool; None if the person leaves the form."""
@@ -203,7 +207,9 @@ class ChatUI(TerminalUI):
         """Return the running calls and the activity of the worker."""
         since = self._since()
         calls = tuple(self._trace.open_calls.values())
-        keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
+        keys = " · Esc interrupts"
+        if self._status.activity == STOPPING:
+            keys = ""
         width = self._console.width - 1
         shown: list[str] = []
         if self._trace.shows_calls:
@@ -213,7 +219,10 @@ class ChatUI(TerminalUI):
         if since is None or shown:
             return [*text, *shown]
         took = duration(time.monotonic() - since)
-        activity = f"running {calls[-1].name}" if calls else self._status.doing
+        if calls:
+            activity = f"running {calls[-1].name}"
+        else:
+            activity = self._status.doing
         line = f"{cyan(spin(seconds))} {dim(f'{activity} · {took}{keys}')}"
         return [*text, line, *self._status.problem]
 
@@ -261,7 +270,10 @@ class ChatUI(TerminalUI):
         self._trace.show_ended()
         if not self._console.is_terminal:
             text = event.error or render_text(view_of(event.value, self._find, event.distribution))
-            stream = self._output if event.status == "success" else self._console.file
+            if event.status == "success":
+                stream = self._output
+            else:
+                stream = self._console.file
             stream.write(f"{text}\n")
             stream.flush()
             return

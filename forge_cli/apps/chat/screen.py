@@ -159,7 +159,10 @@ class ChatScreen(TypedLine):
             ],
             align=VerticalAlign.TOP,
         )
-        style = Style([]) if os.environ.get("NO_COLOR") else Style(list(STYLE.items()))
+        if os.environ.get("NO_COLOR"):
+            style = Style([])
+        else:
+            style = Style(list(STYLE.items()))
         app: Application[None] = Application(
             layout=Layout(rows, typed),
             key_bindings=self._keys(),

@@ -154,7 +154,9 @@ class AccessGate:
             await response(scope, receive, send)
             return
         secret = _secret_in(scope)
-        token = self._access.exchange(secret) if secret is not None else None
+        token = None
+        if secret is not None:
+            token = self._access.exchange(secret)
         if token:
             scope["state"]["token"] = token
             self._on_exchange()

@@ -138,7 +138,10 @@ class PageRoutes:
 
     async def reply(self, request: Request) -> Any:
         body = await _body(request)
-        content = None if body.get("content") is None else _text(body, "content")
+        if body.get("content") is None:
+            content = None
+        else:
+            content = _text(body, "content")
         self._live(request).reply(_text(body, "request"), content)
         return {}
 
@@ -181,7 +184,9 @@ def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             answered = await handler(request)
         except ForgeError as error:
             return _refusal(error)
-        return answered if isinstance(answered, Response) else JSONResponse(answered)
+        if isinstance(answered, Response):
+            return answered
+        return JSONResponse(answered)
 
     return answer
 

@@ -127,7 +127,9 @@ class Serving:
         """Record the ends without the event loop, which third-party code holds."""
         for live in self.sessions.live.values():
             live.end_now(end)
-        return say_fault(end) if end.fault else end.exit_code
+        if end.fault:
+            return say_fault(end)
+        return end.exit_code
 
     async def run(
         self,

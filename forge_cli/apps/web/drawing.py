@@ -70,7 +70,9 @@ class SessionDrawing:
     @property
     def requests(self) -> dict[str, Recorded[events.ApprovalRequired]]:
         """Requests that wait for an answer; empty unless this process works on the session."""
-        return self._reader.state.waiting if self.live else {}
+        if self.live:
+            return self._reader.state.waiting
+        return {}
 
     # --- lines in
 
@@ -122,7 +124,9 @@ class SessionDrawing:
             key = last.key
         worker = self._reader.state.workers.get(line.delegation)
         update = worker.update if worker else None
-        parent = self._key_of(update.within, update.tool_call_id) if update else None
+        parent = None
+        if update:
+            parent = self._key_of(update.within, update.tool_call_id)
         if isinstance(event, events.ToolStarted) and event.parent_call_id:
             parent = self._key_of(line.delegation, event.parent_call_id) or parent
         elif isinstance(event, CommandTried | events.ApprovalDecided):
@@ -137,7 +141,9 @@ class SessionDrawing:
     def _key_after(self, entry: TranscriptEntry) -> str | None:
         """Return the key of the entry after a new one; a cut-off answer comes before its reason."""
         last = self._reader.told.entries[-1]
-        return None if last is entry else self._keys.get(id(last))
+        if last is entry:
+            return None
+        return self._keys.get(id(last))
 
     def _key_of(self, delegation: Delegation, call: str) -> str | None:
         """Return the key of the entry of a call."""

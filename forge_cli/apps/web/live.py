@@ -142,7 +142,10 @@ class LiveSession:
             if not started:
                 raise cause from None
             is_ours = isinstance(cause, ForgeError)
-            self.view.drawing.ending = str(cause) if is_ours else error_text(cause)
+            if is_ours:
+                self.view.drawing.ending = str(cause)
+            else:
+                self.view.drawing.ending = error_text(cause)
         finally:
             if started:
                 self.view.on_tabs = lambda: None
@@ -284,8 +287,9 @@ class LiveSession:
     def invoke(self, tool: str, args: Mapping[str, Any]) -> None:
         """Call a tool by hand if its arguments are valid."""
         known = self.view.drawing.facts.manual_tools
-        tools = self.runtime.tools if self.runtime and tool in known else ()
-        found = next((each for each in tools if each.name == tool), None)
+        found = None
+        if self.runtime and tool in known:
+            found = next((each for each in self.runtime.tools if each.name == tool), None)
         if found is None:
             raise UsageError(f"unknown tool '{visible(tool)}', or it is not for people")
         try:

@@ -143,7 +143,9 @@ class PlacedEntry:
     @property
     def level(self) -> str:
         """The level of a note; empty for other entries."""
-        return self.entry.level if isinstance(self.entry, Noted) else ""
+        if isinstance(self.entry, Noted):
+            return self.entry.level
+        return ""
 
     @property
     def passes(self) -> bool:
@@ -153,7 +155,9 @@ class PlacedEntry:
     @property
     def source(self) -> str | None:
         """The Markdown of an answer, for copying."""
-        return self.entry.text if self.kind == "answer" and isinstance(self.entry, Said) else None
+        if self.kind == "answer" and isinstance(self.entry, Said):
+            return self.entry.text
+        return None
 
     @property
     def is_shown(self) -> bool:

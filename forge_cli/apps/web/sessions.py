@@ -190,7 +190,10 @@ class WebSessions:
 
     async def look(self, name: str) -> SessionView:
         """Return the view of any session, read up to its last line."""
-        session = name if name in self.live else find_own_session(name).stem
+        if name in self.live:
+            session = name
+        else:
+            session = find_own_session(name).stem
         view = self.view(session)
         await self._read_on(view)
         return view
@@ -252,7 +255,10 @@ class WebSessions:
 
     def _waiting_row(self, session: str, waiting: Waiting) -> JsonObject:
         live = self.live.get(session)
-        request = live.requests.get(waiting.id, waiting.request) if live else waiting.request
+        if live:
+            request = live.requests.get(waiting.id, waiting.request)
+        else:
+            request = waiting.request
         answer = None
         if waiting.answer is not None:
             answer = "yes" if waiting.answer.approved else "no"

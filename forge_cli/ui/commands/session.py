@@ -58,7 +58,9 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "folder", facts.workspace
     for zone in facts.zones:
         yield "zone", f"/{zone.get('name')} ({zone.get('mode')}): {zone.get('path')}"
-    confined = f", commands are {facts.confinement}" if facts.confinement else ""
+    confined = ""
+    if facts.confinement:
+        confined = f", commands are {facts.confinement}"
     yield "isolation", f"{facts.isolation or 'none'}{confined}"
     yield "mode", facts.mode_title
     read_only = ", read-only" if facts.read_only else ""
@@ -120,7 +122,9 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def _none_found(facts: Facts, search: str) -> str:
-    scope = f" that contains '{visible(search)}'" if search else " in this folder"
+    scope = " in this folder"
+    if search:
+        scope = f" that contains '{visible(search)}'"
     return f"no other session of {visible(facts.worker)}{scope}"
 
 
@@ -160,8 +164,10 @@ def _about(seen: Overview) -> str:
 def _picked(found: Sequence[Overview], answer: str) -> str | None:
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
         return found[int(answer) - 1].session
+    if len(answer) < MIN_ID:
+        return None
     try:
-        return find_own_session(answer).stem if len(answer) >= MIN_ID else None
+        return find_own_session(answer).stem
     except ForgeError:
         return None
 
@@ -184,8 +190,11 @@ async def save(chat: Chat, parsed: ParsedCommand) -> None:
     """Write the transcript, or only the last answer, to a new file."""
     last = "last" in parsed.options
     file = typed_path(chat.facts, "".join(parsed.args) or f"{chat.facts.session}.md")
-    document = f"{chat.facts.last_answer}\n" if last else _transcript(chat.facts)
-    if last and not chat.facts.last_answer:
+    if not last:
+        document = _transcript(chat.facts)
+    elif chat.facts.last_answer:
+        document = f"{chat.facts.last_answer}\n"
+    else:
         raise UsageError("there is no answer yet")
     try:
         make_file(file, document)
@@ -233,7 +242,9 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
     chat.show(table)
     question = "number of the message to go back to (Enter: stay) > "
     answer = await chat.ask(question, "/rewind N goes back to one of them")
-    return CommandEvent("rewind", (answer,)) if answer else None
+    if answer:
+        return CommandEvent("rewind", (answer,))
+    return None
 
 
 def words_at(session: str, line: int) -> str:

@@ -113,7 +113,9 @@ def _describe(tool: ManualTool) -> str:
     made = tool.name.replace("_", " ").replace("-", " ").casefold()
     if not tool.label or tool.label.casefold() == made:
         return tool.summary
-    return f"{tool.label}: {tool.summary}" if tool.summary else tool.label
+    if tool.summary:
+        return f"{tool.label}: {tool.summary}"
+    return tool.label
 
 
 async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
@@ -134,7 +136,9 @@ async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> Event | None:
         raise UsageError(f"unknown tool '{visible(name)}'", hint=hint)
     args, form = read_typed_args(name, tool.input_schema, argv)
     filled = await chat.fill(name, args) if form else args
-    return None if filled is None else ManualToolInvoke(name, filled)
+    if filled is None:
+        return None
+    return ManualToolInvoke(name, filled)
 
 
 def check_for_people(name: str, facts: Facts) -> None:
@@ -180,7 +184,9 @@ async def mode(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.args:
         return CommandEvent("mode", parsed.args)
     others = [MODE_TITLES[each] for each in chat.facts.modes if each != chat.facts.mode]
-    more = f"; /mode {' or /mode '.join(others)} changes it" if others else ""
+    more = ""
+    if others:
+        more = f"; /mode {' or /mode '.join(others)} changes it"
     chat.show(f"the mode is {chat.facts.mode_title}{more}")
     return None
 

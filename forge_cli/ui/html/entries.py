@@ -67,7 +67,9 @@ def _unfinished(entry: entries.Called, *, live: bool) -> str:
         return "unfinished"
     if entry.waits:
         return "waiting"
-    return "running" if entry.started else "next"
+    if entry.started:
+        return "running"
+    return "next"
 
 
 def draw_call(
@@ -78,15 +80,22 @@ def draw_call(
     Calls by a person and edits are open.
     """
     status = entry.status or _unfinished(entry, live=live)
-    mark = MARKS.get(entry.status, "✗") if entry.status else "…"
+    mark = "…"
+    if entry.status:
+        mark = MARKS.get(entry.status, "✗")
     edited = isinstance(entry.shown, Diff) and entry.status == "success"
     args_line = main_args if edited else short_args
     # In a log that was changed by hand the arguments can be anything.
-    shown = readable(args_line(entry.args), keep="") if isinstance(entry.args, dict) else ""
+    shown = ""
+    if isinstance(entry.args, dict):
+        shown = readable(args_line(entry.args), keep="")
     title = element("b", one_line(entry.tool), "tool")
     if len(shown) > MAX_ARGS:
         shown = f"{shown[:MAX_ARGS]}…"
-    args = element("span", one_line(shown), "args") if shown else ""
+    if shown:
+        args = element("span", one_line(shown), "args")
+    else:
+        args = ""
     state = element("span", one_line(status), "state")
     sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
     changes = ""
@@ -94,7 +103,9 @@ def draw_call(
         changes = element("span", one_line(count_changes(entry.shown)), "changes")
     inside = f"<summary>{sign} {title} {args} {changes} {state}</summary>"
     inside += draw_call_body(entry, find)
-    opened = " open" if entry.by_person or edited else ""
+    opened = ""
+    if entry.by_person or edited:
+        opened = " open"
     return f'<details class="call {one_line(status)}"{opened}>{inside}</details>'
 
 
@@ -113,7 +124,9 @@ def draw_call_body(entry: entries.Called, find: FindRenderer = no_renderers) -> 
         drawn = draw_result(entry.shown, find, entry.distribution)
         text = entry.shown.text()
     if entry.status:
-        look = "success" if entry.status == "success" else "failure"
+        look = "failure"
+        if entry.status == "success":
+            look = "success"
         pieces.append(element("p", one_line(entry.ending(text)), "ending", look))
     return "".join(pieces) + drawn
 
@@ -122,7 +135,10 @@ def draw_block(block: entries.ArgumentBlock) -> str:
     """Return a long argument with its name."""
     name = element("p", one_line(block.name), "quiet", "label")
     text = block.text.strip("\n")
-    drawn = draw_diff(text) if block.language == "diff" else draw_code(text, block.language)
+    if block.language == "diff":
+        drawn = draw_diff(text)
+    else:
+        drawn = draw_code(text, block.language)
     return name + fold_away(drawn, text.count("\n") + 1, View("text", text))
 
 

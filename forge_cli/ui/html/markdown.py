@@ -95,7 +95,9 @@ def _draw_fence(
     self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
     token = tokens[at]
-    language = token.info.split()[0] if token.info.split() else "text"
+    language = "text"
+    if token.info.split():
+        language = token.info.split()[0]
     return draw_code(token.content.removesuffix("\n"), language) + "\n"
 
 
@@ -107,7 +109,9 @@ def _draw_heading(
     if tokens[at].nesting == 1:
         above[:] = [*(tag for tag in above if tag < tokens[at].tag), tokens[at].tag]
     tag = f"h{min(len(above) + _HEADING_OFFSET, 6)}"
-    return f"<{tag}>" if tokens[at].nesting == 1 else f"</{tag}>\n"
+    if tokens[at].nesting == 1:
+        return f"<{tag}>"
+    return f"</{tag}>\n"
 
 
 def _draw_cell(
@@ -116,7 +120,9 @@ def _draw_cell(
     """Return a cell with its alignment as a class: the page forbids inline styles."""
     token = tokens[at]
     aligned = _ALIGNED.search(str(token.attrGet("style") or ""))
-    return f'<{token.tag} class="{aligned[1]}">' if aligned else f"<{token.tag}>"
+    if aligned:
+        return f'<{token.tag} class="{aligned[1]}">'
+    return f"<{token.tag}>"
 
 
 def _draw_link(
@@ -150,14 +156,19 @@ def many_lines(text: str, *, exact: bool = False) -> str:
 def element(tag: str, inside: str, *classes: str) -> str:
     """Return an element around HTML."""
     named = " ".join(filter(None, classes))
-    return f'<{tag} class="{named}">{inside}</{tag}>' if named else f"<{tag}>{inside}</{tag}>"
+    if named:
+        return f'<{tag} class="{named}">{inside}</{tag}>'
+    return f"<{tag}>{inside}</{tag}>"
 
 
 def draw_code(text: str, language: str = "text", name: str = "", *, exact: bool = False) -> str:
     """Return a block of code; without a language, the file ``name`` can give it."""
     inside = many_lines(text, exact=exact)
     if len(text) <= MAX_HIGHLIGHTED and (lexer := _lexer(language, name)):
-        shown = visible(text, keep="\n\t") if exact else readable(text)
+        if exact:
+            shown = visible(text, keep="\n\t")
+        else:
+            shown = readable(text)
         inside = highlight(shown, lexer, _FORMATTER).removesuffix("\n")
     return element("pre", element("code", inside), "code")
 
@@ -167,7 +178,9 @@ def _lexer(language: str, name: str) -> Lexer | None:
         return _named_lexer(language.lower())
     file = name.rpartition("/")[2]
     _, dot, suffix = file.rpartition(".")
-    return _file_lexer(dot + suffix) if file else None
+    if file:
+        return _file_lexer(dot + suffix)
+    return None
 
 
 @cache
@@ -181,7 +194,9 @@ def _named_lexer(language: str) -> Lexer | None:
 @cache
 def _file_lexer(ending: str) -> Lexer | None:
     found = find_lexer_class_for_filename(f"x{ending}" if ending.startswith(".") else ending)
-    return found(stripnl=False, ensurenl=False) if found and found.name != "Text only" else None
+    if found and found.name != "Text only":
+        return found(stripnl=False, ensurenl=False)
+    return None
 
 
 def style_sheet() -> str:
@@ -246,7 +261,9 @@ def _first_line(block: Token) -> int:
 def _without_marks(text: str) -> str:
     """Return a text without its last line if that may still change its meaning."""
     head, line_break, line = text.rpartition("\n")
-    return head + line_break if _MARKS.fullmatch(line) else text
+    if _MARKS.fullmatch(line):
+        return head + line_break
+    return text
 
 
 def _without_rows(text: str) -> str:
@@ -262,7 +279,14 @@ def _without_rows(text: str) -> str:
 def _closed(line: str) -> str:
     """Return a line with its open code, bold words or link closed."""
     if line.count("`") % 2:
-        return line[:-1] if line.endswith("`") else f"{line}`"
+        if line.endswith("`"):
+            return line[:-1]
+        return f"{line}`"
     line = _OPEN_LINK.sub(r"\1", line)
-    bold = line.rstrip("*") if _CODE.sub("", line).count("**") % 2 else line
-    return f"{bold.rstrip()}**" if _CODE.sub("", bold).count("**") % 2 else bold
+    if _CODE.sub("", line).count("**") % 2:
+        bold = line.rstrip("*")
+    else:
+        bold = line
+    if _CODE.sub("", bold).count("**") % 2:
+        return f"{bold.rstrip()}**"
+    return bold

@@ -30,7 +30,9 @@ def draw_request(
 
 def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[JsonObject]:
     """Return the possible answers with their keys; a ``parked`` call has no grants."""
-    yes = "Allow from now on" if request.kept else "Allow once"
+    yes = "Allow once"
+    if request.kept:
+        yes = "Allow from now on"
     no = "Deny from now on" if request.kept else "Deny"
     choices: list[JsonObject] = [{"value": "once", "key": "y", "label": yes}]
     offers = {} if parked else chosen_offers(request)
@@ -42,7 +44,10 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
 
 def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
     """Return the grants of a request by choice, such as ``edits`` or ``session2``."""
-    offers = {"edits": edits} if (edits := edits_offer(request)) else {}
+    if edits := edits_offer(request):
+        offers = {"edits": edits}
+    else:
+        offers = {}
     for number, offer in enumerate(session_offers(request), 1):
         offers["session" if number == 1 else f"session{number}"] = offer
     return offers
@@ -154,4 +159,6 @@ def _draw_why(request: ApprovalRequest) -> Iterator[str]:
 
 
 def _where(where: object) -> str:
-    return f" ({one_line(short_place(where))})" if where else ""
+    if where:
+        return f" ({one_line(short_place(where))})"
+    return ""

@@ -40,15 +40,19 @@ def draw_result(
     """Return the result of a tool of this distribution as HTML."""
     if not is_hidden(value) and (picture := _draw_picture(value)):
         return picture
-    pictures = () if is_hidden(value) else map(_draw_picture, shown_files(value))
-    return "".join([draw_view(view_of(value, find, distribution)), *filter(None, pictures)])
+    drawn = draw_view(view_of(value, find, distribution))
+    if not is_hidden(value):
+        drawn += "".join(filter(None, map(_draw_picture, shown_files(value))))
+    return drawn
 
 
 def draw_view(view: View, *, fold: bool = True) -> str:
     """Return a view as HTML, folded if it is long or asks for it."""
     if view.form == "hidden":
         return ""
-    above = element("p", one_line(view.note), "quiet") if view.note else ""
+    above = ""
+    if view.note:
+        above = element("p", one_line(view.note), "quiet")
     if view.head:
         above += element("p", many_lines(view.head, exact=view.exact), "head")
     drawn = _draw(view)
@@ -57,7 +61,10 @@ def draw_view(view: View, *, fold: bool = True) -> str:
 
 def fold_away(drawn: str, lines: int, view: View) -> str:
     """Fold long content behind a line that opens it."""
-    folded = lines > FOLD_AFTER if view.collapsed is None else view.collapsed
+    if view.collapsed is None:
+        folded = lines > FOLD_AFTER
+    else:
+        folded = view.collapsed
     if not folded:
         return drawn
     return f'<details class="fold"><summary>{counted(lines, "line")}</summary>{drawn}</details>'
@@ -75,7 +82,10 @@ def _draw(view: View) -> str:
         case "table":
             return _draw_table(view.data, view)
         case "tree":
-            label = element("p", one_line(view.label), "label") if view.label else ""
+            if view.label:
+                label = element("p", one_line(view.label), "label")
+            else:
+                label = ""
             return element("div", label + _draw_tree(view.data, view), "tree", bounded)
         case "diff":
             return draw_diff(view.text.removesuffix("\n"), bounded, exact=view.exact)
@@ -133,13 +143,19 @@ def _draw_tree(data: Mapping[str, Any] | list[Any], view: View) -> str:
     entries = list(data.items() if isinstance(data, Mapping) else enumerate(data))
     items = []
     for key, item in entries[:MAX_ROWS]:
-        name = str(key) if isinstance(data, Mapping) else f"[{key}]"
+        if isinstance(data, Mapping):
+            name = str(key)
+        else:
+            name = f"[{key}]"
         if isinstance(item, dict | list) and item:
             items.append(f"<li>{one_line(name)}{_draw_tree(item, view)}</li>")
         elif view.names_only:
             items.append(f"<li>{one_line(name)}</li>")
         else:
-            shown = f"{key}: {cell(item)}" if isinstance(data, Mapping) else cell(item)
+            if isinstance(data, Mapping):
+                shown = f"{key}: {cell(item)}"
+            else:
+                shown = cell(item)
             items.append(f"<li>{many_lines(shown, exact=view.exact)}</li>")
     if len(entries) > MAX_ROWS:
         items.append(f"<li>... {len(entries) - MAX_ROWS} more</li>")

@@ -147,7 +147,9 @@ def short_args(args: Mapping[str, Any]) -> str:
 def path_in(args: Mapping[str, Any]) -> str:
     """Return the path argument as ``short_args`` shows it; empty if there is none."""
     path = args.get(PATH)
-    return short_args({PATH: path}) if isinstance(path, str) else ""
+    if isinstance(path, str):
+        return short_args({PATH: path})
+    return ""
 
 
 def main_args(args: Mapping[str, Any]) -> str:
@@ -161,7 +163,9 @@ def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
     if isinstance(value, str) and (name in MAIN or (alone and "\n" not in value)):
         return cut(" ⏎ ".join(value.strip().splitlines()), MAX_ARG, "end")
     if isinstance(value, str) and "\n" in value.strip():
-        return "" if beside_main else f"{name}=({counted(len(value.splitlines()), 'line')})"
+        if beside_main:
+            return ""
+        return f"{name}=({counted(len(value.splitlines()), 'line')})"
     if isinstance(value, list | dict) and len(json.dumps(jsonable(value))) > MAX_INLINE:
         return f"{name}=({counted(len(value), 'item')})"
     [shown] = format_args({name: value})
@@ -187,7 +191,9 @@ def fit_line(
 
 def call_duration(milliseconds: int) -> str:
     """Format the duration of a call."""
-    return duration(milliseconds / 1000) if milliseconds >= SLOW else f"{milliseconds} ms"
+    if milliseconds >= SLOW:
+        return duration(milliseconds / 1000)
+    return f"{milliseconds} ms"
 
 
 def describe_error(event: ToolResult, error: str) -> str:
@@ -210,17 +216,23 @@ def describe_value(value: ResultValue, view: View) -> str:
         case FileContent(content=content):
             return counted(len(content.splitlines()), "line")
         case FileList(count=count):
-            return "empty" if count == 0 else counted(count, "entry").replace("entrys", "entries")
+            if count == 0:
+                return "empty"
+            return counted(count, "entry").replace("entrys", "entries")
         case Diff():
             return count_changes(value)
         case _ if view.form == "json":
             short = json.dumps(view.data, ensure_ascii=False)
-            return visible(short) if len(short) <= MAX_INLINE else ""
+            if len(short) <= MAX_INLINE:
+                return visible(short)
+            return ""
         case _ if view.head or view.note or (is_command(value) and view.text == NO_OUTPUT):
             return ""
         case _ if view.form == "text" and len(view.text) <= MAX_INLINE:
             text = view.text.strip()
-            return "" if "\n" in text else visible(text)
+            if "\n" in text:
+                return ""
+            return visible(text)
         case _:
             return ""
 
@@ -242,4 +254,6 @@ def count_changes(diff: Diff) -> str:
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     if diff.is_new:
         return f"new, {counted(added, 'line')}"
-    return f"+{added} -{removed}" if lines else "no change"
+    if lines:
+        return f"+{added} -{removed}"
+    return "no change"

@@ -47,7 +47,10 @@ def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
     """Draw the verdict on each command with its rule."""
     width = max(len(part.approval) for part in parts)
     for part in parts[:MAX_PARTS]:
-        where = f", {short_place(part.where)}" if part.where else ""
+        if part.where:
+            where = f", {short_place(part.where)}"
+        else:
+            where = ""
         line = f"{part.approval:{width}}  {part.text}  ({part.reason}{where})"
         shown = plain(visible(line), style=_VERDICTS.get(part.approval, ""))
         yield Indented(shown, 2, hang=width + 2)

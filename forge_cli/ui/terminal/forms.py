@@ -42,7 +42,9 @@ async def _fill(form: _Form) -> JsonObject | None:
     for field in asked:
         if not await form.ask(field):
             return None
-    return await form.confirm() if asked else form.args
+    if asked:
+        return await form.confirm()
+    return form.args
 
 
 class _Form:
@@ -153,7 +155,10 @@ def _value(field: FormField, text: str) -> Any:
     """Return the value of a typed line; raise InvalidInput if a required value is empty."""
     if not text.strip():
         if field.required:
-            empty = ', "" is an empty text' if field.type == "text" else ""
+            if field.type == "text":
+                empty = ', "" is an empty text'
+            else:
+                empty = ""
             raise InvalidInput(f"a value is required{empty}")
         return _LEFT_OUT
     match field.type:
@@ -198,7 +203,9 @@ def _is_numbered(field: FormField) -> bool:
 
 
 def _option(option: object) -> str:
-    return option if isinstance(option, str) else json.dumps(option, ensure_ascii=False)
+    if isinstance(option, str):
+        return option
+    return json.dumps(option, ensure_ascii=False)
 
 
 def _shown(value: object) -> str:
@@ -206,7 +213,9 @@ def _shown(value: object) -> str:
 
 
 def _question(field: FormField) -> str:
-    about = f" ({field.description})" if field.description else ""
+    about = ""
+    if field.description:
+        about = f" ({field.description})"
     return f"{field.name}{about}{_choices(field)}{_fallback(field)}: "
 
 
@@ -223,7 +232,9 @@ def _choices(field: FormField) -> str:
 
 def _fallback(field: FormField) -> str:
     if field.required:
-        return " JSON" if field.type == "json" else ""
+        if field.type == "json":
+            return " JSON"
+        return ""
     if field.default is None:
         return " [optional]"
     return f" [{_shown(field.default)}]"

@@ -95,7 +95,9 @@ def explain_grants(request: ApprovalRequest) -> Iterator[str]:
 
 def offer_question(offers: Sequence[GrantOffer]) -> str:
     """Return the question after ``s`` if there are several grants."""
-    first = THIS_CALL.text if offers[0] == THIS_CALL else "the first"
+    first = "the first"
+    if offers[0] == THIS_CALL:
+        first = THIS_CALL.text
     others = " or ".join(f"[{number}]" for number in range(2, len(offers) + 1))
     return f"for this session: [Enter] {first}, {others} as listed > "
 
@@ -119,8 +121,10 @@ async def write_grant(
 ) -> ApprovalDecision | None:
     """Show the change of the file and write it after Enter; return None to ask again."""
     offer = lasting_offer(request)
-    edit = _planned(request, offer, console) if offer else None
-    if offer is None or edit is None:
+    if offer is None:
+        return None
+    edit = _planned(request, offer, console)
+    if edit is None:
         return None
     console.print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
     try:

@@ -97,7 +97,9 @@ class LineReader:
         Esc, Ctrl+C and a closed terminal.
         """
         line = await self.read(prompt, show_again, fresh=True)
-        return line.removesuffix("\n") if line is not None and line.endswith("\n") else None
+        if line is not None and line.endswith("\n"):
+            return line.removesuffix("\n")
+        return None
 
     async def read(
         self, prompt: str, show_again: Redraw = _do_nothing, *, fresh: bool = False
@@ -114,7 +116,9 @@ class LineReader:
             self._session = self._new_session(stream)
         if fresh:
             self._forget_typed()
-        watched = stream.fileno() if self._had_terminal or _is_terminal(stream) else None
+        watched = None
+        if self._had_terminal or _is_terminal(stream):
+            watched = stream.fileno()
         if edited and self._session:
             line = await self._edit(self._session, prompt)
         else:
@@ -157,7 +161,9 @@ class LineReader:
     def aside(self) -> Iterator[None]:
         """Erase the prompt while other output is written, then draw it again below."""
         shown = self._shown
-        keys = self._keys if self._keys and self._keys.shows_prompt else None
+        keys = None
+        if self._keys and self._keys.shows_prompt:
+            keys = self._keys
         if shown:
             shown.renderer.erase()
         if keys:

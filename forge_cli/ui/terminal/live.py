@@ -200,8 +200,10 @@ def column_after(text: str, column: int) -> int:
     return cell_width(last) + (0 if newline or back else column)
 
 
-SPINNER = "|/-\\" if os.environ.get("TERM") == "linux" else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-"""Frames of the spinner; the fonts of the Linux console have no braille."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+"""Frames of the spinner."""
+if os.environ.get("TERM") == "linux":  # the fonts of the Linux console have no braille
+    SPINNER = "|/-\\"
 TURNS_PER_SECOND = 10
 
 
@@ -216,7 +218,9 @@ def cyan(text: str) -> str:
 
 
 def _styled(text: str, code: int) -> str:
-    return text if os.environ.get("NO_COLOR") or not text else f"\x1b[{code}m{text}\x1b[0m"
+    if os.environ.get("NO_COLOR") or not text:
+        return text
+    return f"\x1b[{code}m{text}\x1b[0m"
 
 
 def spin(seconds: float) -> str:
@@ -231,7 +235,9 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{rest} s"
 
 
 def compact(number: int) -> str:
@@ -239,7 +245,9 @@ def compact(number: int) -> str:
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size * 0.9995:
             shown = number / size
-            return f"{shown:.0f}{unit}" if shown >= 99.95 else f"{shown:.1f}{unit}"
+            if shown >= 99.95:
+                return f"{shown:.0f}{unit}"
+            return f"{shown:.1f}{unit}"
     return str(number)
 
 
@@ -254,7 +262,10 @@ class Status:
 
     def wait(self, retry: RetryNotice | None) -> None:
         """Show that a request is retried; None ends that."""
-        self._retry = (retry, time.monotonic() + retry.wait) if retry else None
+        if retry:
+            self._retry = (retry, time.monotonic() + retry.wait)
+        else:
+            self._retry = None
 
     @property
     def doing(self) -> str:
@@ -264,7 +275,9 @@ class Status:
         retry, until = self._retry
         left = ceil(until - time.monotonic())
         attempt = f"try {retry.attempt} of {retry.attempts}"
-        return f"waiting {left} s, {attempt}" if left > 0 else attempt
+        if left > 0:
+            return f"waiting {left} s, {attempt}"
+        return attempt
 
     @property
     def problem(self) -> list[str]:
@@ -275,12 +288,17 @@ class Status:
 
     def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
         """Return the status line."""
-        took = f"{int(seconds)} s" if seconds < 60 else duration(seconds)
+        if seconds < 60:
+            took = f"{int(seconds)} s"
+        else:
+            took = duration(seconds)
         parts = [self.model, activity or self.doing, took]
         if self.tokens_in:
             parts.append(f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out")
         line = dim(" · ".join(filter(None, parts)))
-        return f"{cyan(spin(seconds))} {line}" if spinning else line
+        if spinning:
+            return f"{cyan(spin(seconds))} {line}"
+        return line
 
     def lines(self, seconds: float) -> list[str]:
         """Return the status line as the only live line."""

@@ -97,7 +97,10 @@ class MarkdownStream:
         done, self._fence = _complete(self._held, lines)
         self._held = "\n".join(lines[done:])
         # Parsing a long block at every line would take quadratic time.
-        self._next_look = len(self._held) * 5 // 4 if len(self._held) > MAX_OPEN else 0
+        if len(self._held) > MAX_OPEN:
+            self._next_look = len(self._held) * 5 // 4
+        else:
+            self._next_look = 0
         return self._print("\n".join(lines[:done]))
 
     def end(self) -> str:
@@ -141,7 +144,9 @@ class MarkdownStream:
 
     def _draw(self, text: str) -> list[str]:
         lines = draw_markdown(text, self._columns, styled=self._styled)
-        return ["", *lines] if lines and self._begun else lines
+        if lines and self._begun:
+            return ["", *lines]
+        return lines
 
 
 def draw_markdown(text: str, width: int, *, styled: bool = True, joined: bool = False) -> list[str]:
@@ -236,7 +241,9 @@ def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
     if last.type == "fence":
         body = "\n".join(lines[start + 1 : end])
         is_open = not _closes(last.markup, f"{body}\n") or end > ended
-        return (start, last.markup) if is_open else (end, "")
+        if is_open:
+            return (start, last.markup)
+        return (end, "")
     at_once = last.type in _ENDS_AT_ONCE and end <= ended
     after_blank = last.type in _ENDS_AT_A_BLANK_LINE and end < ended
     is_complete = at_once or after_blank  # a list, for example, can go on after a blank line
@@ -306,7 +313,9 @@ def _empty_list(tokens: Sequence[Token], place: int) -> list[Token]:
     items: list[Token] = []
     for opened, closed in zip(tokens[place + 1 :: 2], tokens[place + 2 :: 2], strict=False):
         if (opened.type, closed.type) != ("list_item_open", "list_item_close"):
-            return items if opened.type in _LIST_ENDS else []
+            if opened.type in _LIST_ENDS:
+                return items
+            return []
         items.append(opened)
     return items
 
@@ -370,7 +379,10 @@ class _LeftHeading(Heading):
     """A heading at the left edge; without colours it keeps its markers."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        marks = "" if console.color_system else "#" * int(self.tag[1:]) + " "
+        if console.color_system:
+            marks = ""
+        else:
+            marks = "#" * int(self.tag[1:]) + " "
         whole = Styled.assemble(marks, self.text)
         for start, end in row_spans(whole.plain, options.max_width):
             yield whole[start:end]

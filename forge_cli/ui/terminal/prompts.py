@@ -86,7 +86,9 @@ def cli_approval_callback(
 
     In a notebook the kernel asks. If there is no input, the answer is a no with that reason.
     """
-    stream = cast(TextIO, KernelInput()) if KernelInput.is_needed() else None
+    stream = None
+    if KernelInput.is_needed():
+        stream = cast(TextIO, KernelInput())
     lines = LineReader(console or new_console(), stream)
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
@@ -281,7 +283,9 @@ def in_pages(shown: RenderableType, console: Console) -> list[list[Row]]:
     """Split lines into pages with room for two more lines; without a terminal, return one page."""
     options = console.options.update(no_wrap=True, overflow="ignore")
     lines = list(Segment.split_lines(console.render(shown, options)))
-    return list(_pages(lines, *console.size)) if console.is_terminal else [lines]
+    if console.is_terminal:
+        return list(_pages(lines, *console.size))
+    return [lines]
 
 
 def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]:
@@ -363,7 +367,10 @@ def describe(
 
     ``lines`` bounds the preview; None shows all of it.
     """
-    where = f" ({short_place(request.where)})" if request.where else ""
+    if request.where:
+        where = f" ({short_place(request.where)})"
+    else:
+        where = ""
     return Group(
         _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),
         *_call(request),

@@ -49,12 +49,17 @@ def render_view(view: View, *, lines: int | None = LINES) -> RenderableType:
     """Return a view as a renderable."""
     if view.form == "hidden":
         return Group()
-    above = [plain(visible(view.note), style="dim")] if view.note else []
+    above = []
+    if view.note:
+        above = [plain(visible(view.note), style="dim")]
     if view.head and view.collapsed and lines is not None:
         return Group(*above, plain(f"{view.head} ...", exact=view.exact))
-    above += [plain(view.head, exact=view.exact)] if view.head else []
+    if view.head:
+        above.append(plain(view.head, exact=view.exact))
     drawn = _draw(view, view.height(lines))
-    return Group(*above, drawn) if above else drawn
+    if above:
+        return Group(*above, drawn)
+    return drawn
 
 
 def render_text(view: View) -> str:
@@ -97,7 +102,9 @@ class Indented(Struct, frozen=True):
         is_terminal = console.is_terminal
         margins = [self._margin(size, is_terminal) for size in (self.by, self.by + self.hang)]
         for line in _lines(self.inside, console, options.update(width=width)):
-            rows = _rows(line, width, self.hang) if is_terminal else [line]
+            rows = [line]
+            if is_terminal:
+                rows = list(_rows(line, width, self.hang))
             for number, row in enumerate(rows):
                 yield from (*margins[number > 0], *row, Segment.line())
 
@@ -279,7 +286,9 @@ def _file_title(before: str, after: str) -> str:
     if after == NOWHERE:
         return f"{before} (deleted)"
     same = before == after or before.removeprefix("a/") == after.removeprefix("b/")
-    return after if same else f"{before} -> {after}"
+    if same:
+        return after
+    return f"{before} -> {after}"
 
 
 class DrawnDiff(Struct, frozen=True):
@@ -319,7 +328,10 @@ class DrawnDiff(Struct, frozen=True):
             text = f"{line.sign} {text[1:]}"
             hang = 2
         style = _STYLES.get(line.sign)
-        drawn = [text] if width is None else rows(text, max(width - len(gutter), NARROWEST), hang)
+        if width is None:
+            drawn = [text]
+        else:
+            drawn = rows(text, max(width - len(gutter), NARROWEST), hang)
         for number, row in enumerate(drawn):
             if gutter:
                 yield Segment(gutter if number == 0 else " " * len(gutter), _NUMBERS)
@@ -342,4 +354,6 @@ def _columns(lines: Sequence[DiffLine]) -> list[tuple[str, int]]:
 
 
 def _unnumbered(line: str) -> DiffLine:
-    return DiffLine(line[0], line[1:]) if line[:1] in tuple("+-") else DiffLine("plain", line)
+    if line[:1] in tuple("+-"):
+        return DiffLine(line[0], line[1:])
+    return DiffLine("plain", line)

@@ -205,5 +205,10 @@ def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple
 
 
 def _usage(schema: JsonObject, name: str) -> str:
-    option = f"--{name}" if name in boolean_options(schema) else f"--{name} VALUE"
-    return option if name in schema.get("required", ()) else f"[{option}]"
+    if name in boolean_options(schema):
+        option = f"--{name}"
+    else:
+        option = f"--{name} VALUE"
+    if name in schema.get("required", ()):
+        return option
+    return f"[{option}]"

@@ -201,7 +201,8 @@ class TerminalUI:
             case events.ApprovalDecided(via=str() as via) if (
                 call_key(event, event.tool_call_id) in self._prompts
             ):
-                answer = "yes" if event.approved else "no"  # to the question on the screen
+                # The answer of another program, to the question on the screen.
+                answer = "yes" if event.approved else "no"
                 self._console.print(plain(visible(f"answered by {via}: {answer}"), style="bold"))
                 self._trace(event)
             case events.InputPrompt() if self._interactive:
@@ -212,7 +213,9 @@ class TerminalUI:
     def _note(self, event: events.Event) -> None:
         """Update the status line from an event."""
         status = self._status
-        who = f"{visible(event.origin.worker)}: " if event.origin else ""
+        who = ""
+        if event.origin:
+            who = f"{visible(event.origin.worker)}: "
         match event:
             case events.SessionStart():
                 status.model = visible(event.model)
@@ -274,7 +277,9 @@ class TerminalUI:
 
     def _open_text(self) -> list[str]:
         """Return the last block of the answer, which is still incomplete."""
-        return self._markdown.open_lines() if self._markdown else []
+        if self._markdown:
+            return self._markdown.open_lines()
+        return []
 
     def _wait_for(self, model: str) -> None:
         """Schedule a notice that the model is awaited, if no status line can be drawn."""

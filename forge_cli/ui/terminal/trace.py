@@ -130,7 +130,8 @@ class Trace:
             case events.StatusEvent(level="warning"):
                 self._line(0 if event.urgent else 1, f"warning: {event.message}", "yellow")
             case events.StatusEvent(running=tuple() as running):
-                self._running = running if event.origin is None else self._running
+                if event.origin is None:
+                    self._running = running
             case events.StatusEvent(level="debug"):
                 self._line(3, event.message, "dim")
             case events.StatusEvent(tool_call_id=None):
@@ -172,7 +173,10 @@ class Trace:
             case events.TurnStart():
                 self._gap = event.turn > 1 and event.origin is None
                 tools = ", ".join(event.tools) or "none"
-                took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
+                if event.refresh_ms is None:
+                    took = ""
+                else:
+                    took = f" (found in {event.refresh_ms:g} ms)"
                 self._line(
                     3,
                     f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}",
@@ -195,7 +199,9 @@ class Trace:
                 call = self.open_calls.get(call_key(event, event.tool_call_id))
                 is_unseen = event.applied and call and call.is_unseen
                 # If it asked, the prompt has shown the changes of the trial.
-                level = 2 if event.outcome == "noEffect" or is_unseen else 3
+                level = 3
+                if event.outcome == "noEffect" or is_unseen:
+                    level = 2
                 self._line(level, f"  {event.sentence()}", "dim")
             case events.NetworkAccess():
                 if event.tool_call_id:
@@ -226,7 +232,9 @@ class Trace:
 
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
-            who = f"{self._indent}{self._from.worker}: " if self._from else ""
+            who = ""
+            if self._from:
+                who = f"{self._indent}{self._from.worker}: "
             first, *more = (who + self._redactor.redact_text(text)).split("\n")
             margin = len(self._indent) + 2
             lines = [visible(first)]
@@ -242,14 +250,19 @@ class Trace:
     @property
     def _indent(self) -> str:
         """The indentation of a child worker, deeper than the one of its parent."""
-        return "  " * self._from.depth if self._from else ""
+        if self._from:
+            return "  " * self._from.depth
+        return ""
 
     def _start_call(self, event: events.ToolStarted) -> None:
         if event.parent_call_id:
             self._announce(call_key(event, event.parent_call_id))
         inner = "  " if event.parent_call_id else ""
         args = self._redactor.redact(jsonable(event.args))
-        shown = visible(" ".join(format_args(args))) if self._debug else short_args(args)
+        if self._debug:
+            shown = visible(" ".join(format_args(args)))
+        else:
+            shown = short_args(args)
         key = call_key(event, event.tool_call_id)
         self.open_calls[key] = OpenCall(
             visible(event.tool_name), shown, self._who(inner), path_in(args), main_args(args)
@@ -258,7 +271,9 @@ class Trace:
             self._announce(key)
 
     def _who(self, inner: str = "") -> str:
-        return f"{self._indent}{visible(self._from.worker)}: {inner}" if self._from else inner
+        if self._from:
+            return f"{self._indent}{visible(self._from.worker)}: {inner}"
+        return inner
 
     def _announce(self, key: CallKey) -> None:
         """Print the line of a call before the lines that belong to it."""
@@ -289,7 +304,9 @@ class Trace:
             call.is_unseen = True
         if call and event.by == "mode" and event.approved:
             call.by_mode = event.via or "-y"
-        place = f" ({short_place(event.where)})" if event.where else ""
+        place = ""
+        if event.where:
+            place = f" ({short_place(event.where)})"
         answer = "yes" if event.approved else "no"
         via = f" ({event.via})" if event.via else ""
         decided = f"{event.verdict} -> {answer} by {event.by}{via}"
@@ -314,7 +331,10 @@ class Trace:
     def _show_result(self, call: OpenCall, event: events.ToolResult, *, shown_before: bool) -> None:
         value = self._redacted(event.value)
         if self.results is not None:
-            number = self.results[-1].number + 1 if self.results else 1
+            if self.results:
+                number = self.results[-1].number + 1
+            else:
+                number = 1
             self.results.append(
                 ShownResult(number, f"{call.name} {call.args}".strip(), value, event.distribution)
             )
@@ -322,24 +342,30 @@ class Trace:
             return
         view = view_of(value, self._find, event.distribution)
         seen = shown_before and (isinstance(value, Diff) or view.form == "diff")
-        error = cut(self._redactor.redact_text(event.error), 2000) if event.error else ""
-        files = view.text.partition("\n")[0] if seen and not isinstance(value, Diff) else ""
-        reason, *more = (
-            describe_error(event, error).split("\n")
-            if error
-            else [describe_value(value, view) or files]
-        )
-        slow = (
-            event.duration_ms >= SLOW and event.status not in ("denied", "blocked")
-        ) or self._debug
-        took = call_duration(event.duration_ms) if slow else ""
-        facts = [
-            *filter(
-                None, (visible(reason), took, f"approved by {call.by_mode}" if call.by_mode else "")
-            )
-        ]
+        if event.error:
+            error = cut(self._redactor.redact_text(event.error), 2000)
+        else:
+            error = ""
+        files = ""
+        if seen and not isinstance(value, Diff):
+            files = view.text.partition("\n")[0]
+        if error:
+            reason, *more = describe_error(event, error).split("\n")
+        else:
+            reason = describe_value(value, view) or files
+            more = []
+        # A refused call did nothing, so its time means little.
+        is_slow = event.duration_ms >= SLOW and event.status not in ("denied", "blocked")
+        took = ""
+        if is_slow or self._debug:
+            took = call_duration(event.duration_ms)
+        mode = f"approved by {call.by_mode}" if call.by_mode else ""
+        facts = list(filter(None, (visible(reason), took, mode)))
         mark, style = mark_of(event.status)
-        width = self._console.width - 1 if self._console.is_terminal else None
+        if self._console.is_terminal:
+            width = self._console.width - 1
+        else:
+            width = None
         if isinstance(value, Diff) and call.main and call.args:
             call.args = call.main
         args, inline, below = fit_line(call, facts, width)
@@ -349,7 +375,9 @@ class Trace:
         )
         self._print(head.append("".join(f"{SEPARATOR}{fact}" for fact in inline), told))
         margin = indentation(call.who) + 4
-        if more := [*([SEPARATOR.join(below)] if below else []), *more]:
+        if below:
+            more = [SEPARATOR.join(below), *more]
+        if more:
             self._print(
                 Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin, bar=True), end=""
             )
@@ -382,7 +410,9 @@ class Trace:
     def _redacted(self, value: ResultValue) -> ResultValue:
         told = value.wire()
         redacted = self._redactor.redact(told)
-        return value if redacted == told else from_wire(redacted)
+        if redacted == told:
+            return value
+        return from_wire(redacted)
 
     def tell_background(self) -> None:
         """List the background commands that end with the session."""
@@ -401,7 +431,10 @@ class Trace:
         ):
             self._line(1, "warning: the answer of the model is empty", "yellow")
         self.tell_background()
-        width = self._console.width - 1 if self._console.is_terminal else None
+        if self._console.is_terminal:
+            width = self._console.width - 1
+        else:
+            width = None
         self._gap = self._gap or result["turns"] > 0
         self._line(1, summarize(result, *self._used, width=width), "dim")
 

@@ -98,7 +98,9 @@ class Called:
             why = why.replace(INTERRUPTED_CALL, "").strip()
         if not why or why == self.status or why in shown.split("\n"):
             return self.status
-        return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
+        if why.startswith(f"{self.status}:"):
+            return why
+        return f"{self.status}: {why}"
 
 
 def words_and_commands(text: str) -> tuple[str, str]:
@@ -177,7 +179,9 @@ class TranscriptReader:
         """Return the entry of a call, by the delegation of its worker and its id."""
         worker = self.state.workers.get(delegation)
         known = worker.calls.get(call) if worker else None
-        return self._called.get(known) if known else None
+        if known:
+            return self._called.get(known)
+        return None
 
     def read(self, line: Line) -> list[TranscriptEntry]:
         """Read a line and return the new or changed entries; a damaged line becomes a note."""
@@ -211,7 +215,9 @@ class TranscriptReader:
                 name = called.tool if called else event.tool_call_id
                 self.granted(line, offer, f"{offer.text} of {name}", cached=event.cached)
             case events.WorkerUpdate() as event:
-                why = f": {event.error}" if event.error is not None else ""
+                why = ""
+                if event.error is not None:
+                    why = f": {event.error}"
                 self.note(line, f"{line.worker} {event.status}{why}")
             case (events.NetworkAccess() | CommandTried() | DraftEvent()) as event:
                 self.note(line, event.sentence())
@@ -222,7 +228,10 @@ class TranscriptReader:
                     self.note(line, message)
             case Interrupt(reason=reason):
                 self.note(line, reason)
-                self._stopped = self._touched[-1] if self._touched else None
+                if self._touched:
+                    self._stopped = self._touched[-1]
+                else:
+                    self._stopped = None
             case events.InputPrompt(request_id=id, prompt=prompt):
                 self.prompts.add(id)
                 self.note(line, f"asks: {prompt}")
@@ -269,9 +278,16 @@ class TranscriptReader:
             told.model = event.model
             told.workspace = event.workspace
             return
-        copy = f", as a copy of {event.forked_from}" if event.forked_from is not None else ""
-        moved = f", in {event.workspace}" if event.workspace != told.workspace else ""
-        other = f", with {event.model}" if event.model != told.model else ""
+        if event.forked_from is not None:
+            copy = f", as a copy of {event.forked_from}"
+        else:
+            copy = ""
+        moved = ""
+        if event.workspace != told.workspace:
+            moved = f", in {event.workspace}"
+        other = ""
+        if event.model != told.model:
+            other = f", with {event.model}"
         told.model = event.model
         told.workspace = event.workspace
         self.add(Noted(f"resumed at {when}{copy}{moved}{other}"))
@@ -310,7 +326,9 @@ class TranscriptReader:
         if event.summary_of is not None:
             return "summary"
         update = self.state.workers[line.delegation].update
-        return update.parent if update else event.message.role
+        if update:
+            return update.parent
+        return event.message.role
 
     def show(self, line: Line, call: CallState) -> None:
         """Create or update the entry of a call."""
@@ -374,14 +392,18 @@ def _verdict(call: CallState) -> str:
     answer = call.answer
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
-        state = "was not answered" if call.result else "waits for an answer"
+        state = "waits for an answer"
+        if call.result:
+            state = "was not answered"
         return f"{asks}; {request.request_id} {state}"
     note = f": {answer.note}" if answer.note else ""
     return f"{asks}; answered {_yes_or_no(answer.approved)}{note}"
 
 
 def _place(where: Mark | None) -> str:
-    return f" ({short_place(where)})" if where else ""
+    if where:
+        return f" ({short_place(where)})"
+    return ""
 
 
 def _yes_or_no(approved: bool) -> str:
@@ -407,7 +429,9 @@ def _ending(result: Mapping[str, Any], state: SessionState) -> str:
     status = _text(result.get("status"))
     error = _text(result.get("error")).partition("\n")[0]
     ended = f"{status}: {counted(state.turns, 'turn')}, {counted(state.tool_calls, 'call')}"
-    return f"{ended}; {error.removeprefix(f'{status}: ')}" if error else ended
+    if error:
+        return f"{ended}; {error.removeprefix(f'{status}: ')}"
+    return ended
 
 
 def _text(value: Any) -> str:
@@ -431,7 +455,9 @@ def split_args(
     """
     if not isinstance(args, Mapping):
         return {"args": _json(args)}, []
-    written = result.modified if isinstance(result, Diff) else None
+    written = None
+    if isinstance(result, Diff):
+        written = result.modified
     short: dict[str, str] = {}
     blocks: list[ArgumentBlock] = []
     for name, value in args.items():
@@ -447,7 +473,9 @@ def split_args(
 def _language(name: str, text: str) -> str:
     if text.lstrip().startswith(PATCHES):
         return "diff"
-    return "sh" if name == "command" else "text"
+    if name == "command":
+        return "sh"
+    return "text"
 
 
 def _json(value: Any) -> str:

@@ -39,14 +39,19 @@ def _said(entry: Said) -> Iterator[str]:
 
 
 def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
-    verdict = f" ({_plain(entry.verdict)})" if entry.verdict else ""
+    if entry.verdict:
+        verdict = f" ({_plain(entry.verdict)})"
+    else:
+        verdict = ""
     yield f"**{_plain(entry.tool)}**{verdict}"
     short, blocks = split_args(entry.args, entry.shown)
     if short or not blocks:
         yield fenced("\n".join(f"{name}: {value}" for name, value in short.items()), "yaml")
     for block in blocks:
         yield fenced(block.text.strip("\n"), block.language)
-    view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
+    view = None
+    if entry.shown is not None:
+        view = view_of(entry.shown, find, entry.distribution)
     text = render_text(view) if view else ""
     if entry.status:
         yield _plain(entry.ending(text))
@@ -58,7 +63,9 @@ def _language(view: View) -> str:
     """Return the language of a fence."""
     if view.form == "code" and _LANGUAGE.fullmatch(view.language):
         return view.language
-    return "diff" if view.form == "diff" else "text"
+    if view.form == "diff":
+        return "diff"
+    return "text"
 
 
 def fenced(text: str, language: str) -> str:
