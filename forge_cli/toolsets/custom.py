@@ -64,6 +64,7 @@ class CustomToolset(Offering):
     _tried = ""
     """The digest of the files that were loaded last, or failed to load."""
     _told = ""
+    """The last warning, which is not repeated at each turn."""
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
@@ -91,6 +92,7 @@ class CustomToolset(Offering):
                 raise WorkerError(
                     None, "it contains an open toolset; restart the session to use the change"
                 )
+            # A version that failed to load is not executed again at each turn.
             if local.digest != self._tried:
                 self._tried = local.digest
                 self._loaded = await self._load(self._checked(local), again=True)
@@ -115,7 +117,9 @@ class CustomToolset(Offering):
     def _hint_for(self, path: Path) -> str | None:
         """Return a hint that names a Python file with a similar name, if there is one."""
         beside = sorted(each.name for each in path.parent.glob("*.py"))
-        near = f"{path.stem}.py" if f"{path.stem}.py" in beside else nearest(path.name, beside)
+        near: str | None = f"{path.stem}.py"
+        if near not in beside:
+            near = nearest(path.name, beside)
         if near is not None:
             folder = self.config.module.removesuffix(Path(self.config.module).name)
             return f"did you mean '{folder}{near}'?"
@@ -129,12 +133,10 @@ class CustomToolset(Offering):
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
         """Return the tools, shared by all sessions of a batch unless they include a toolset."""
         key = str(local.path), tuple(self.config.tools)
-        known = _shared.get(key)
-        found = (
-            known
-            if known and known.digest == local.digest
-            else await self._find(local, again=again)
-        )
+        found = _shared.get(key)
+        if found is None or found.digest != local.digest:
+            found = await self._find(local, again=again)
+        # An open toolset belongs to one session.
         if not found.keeps_open:
             _shared[key] = found
         return found

@@ -97,6 +97,7 @@ class ExternalToolset(Offering):
                 remedy=MORE_TIME_TO_LOAD,
             )
         except Exception as error:  # third-party code: whatever happens while it is imported
+            # A missing dependency of the module has another name, so the hint would mislead.
             missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
                 f"{error.name}."
             )
@@ -156,10 +157,10 @@ def _origin(package: str) -> str:
 
 def _digest(thing: Any, source: Source) -> str:
     """Return a digest of the source of a function or class, or of the package version."""
-    try:
-        shown = inspect.getsource(thing) if inspect.isroutine(thing) or is_toolset(thing) else ""
-    except (OSError, TypeError):
-        shown = ""
+    shown = ""
+    with suppress(OSError, TypeError):  # code without a source file, such as a C extension
+        if inspect.isroutine(thing) or is_toolset(thing):
+            shown = inspect.getsource(thing)
     return digest_of(f"{source}\n{shown}".encode())
 
 
@@ -234,6 +235,7 @@ def _langchain(tool: Any) -> Iterator[Any]:
     if tool.args_schema is None and getattr(tool, "args", None):
         schema: Any = {"properties": dict(tool.args), "required": list(tool.args)}
     else:
+        # The first one leaves out arguments that LangChain would inject.
         schema = getattr(tool, "tool_call_schema", None) or tool.args_schema or {}
     yield _tool(tool.name, tool.description, _json_schema(schema), tool.ainvoke)
 
@@ -342,6 +344,7 @@ SHAPES = (
     ),
     ToolShape("llama-index", ("to_tool_list",), lambda spec: iter(spec.to_tool_list())),
 )
+"""The known shapes; the first one that fits is used."""
 
 
 @hookimpl

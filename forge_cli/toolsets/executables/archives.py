@@ -67,7 +67,9 @@ class Bounded(BufferedIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        wanted = self._room + 1 if size is None or size < 0 else min(size, self._room + 1)
+        wanted = self._room + 1  # one byte more shows that the limit is exceeded
+        if size is not None and size >= 0:
+            wanted = min(size, wanted)
         data: bytes = self._inner.read(wanted)
         self._room -= len(data)
         if self._room < 0:
@@ -113,6 +115,7 @@ class ArchiveSource(ToolSource):
         found: dict[str, bytes] = {}
         wanted = {file.key: path for path, file in files.items()}
         with self._opened() as file:
+            # The checks of the listing are valid for the same bytes only.
             if hashlib.file_digest(file, "sha256").hexdigest() != self._hash:
                 raise SourceError(f"{self.title} changed while it was read", hint="import it again")
         with self._entries() as entries:
@@ -138,6 +141,7 @@ class ArchiveSource(ToolSource):
             head = file.read(512)
             file.seek(0)
             try:
+                # An empty zip begins with the second signature.
                 if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                     with zipfile.ZipFile(file) as archive:
                         yield _of_zip(archive)
@@ -159,26 +163,28 @@ has to be called before the next entry."""
 
 def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
     for info in archive.infolist():
-        mode = info.external_attr >> 16
+        mode = info.external_attr >> 16  # the upper half is the mode on Unix
         if info.is_dir():
             yield info.filename, None, bytes
             continue
         if stat.S_IFMT(mode) == 0:  # archivers on systems without file modes leave it empty
             mode |= stat.S_IFREG
         problem = ENCRYPTED if info.flag_bits & 1 else problem_of_mode(mode)
+        # zipfile cuts ``filename`` at a NUL character, so the original name is checked.
         file = OfferedFile(info.file_size, mode & 0o111 != 0, problem, info.orig_filename)
         yield info.orig_filename, file, partial(_read_zipped, archive, info)
 
 
 def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     with archive.open(info) as file:
+        # The size in an archive may be false: one byte too many fails the later check.
         return file.read(MAX_BYTES + 1)
 
 
 def _of_tar(file: IO[bytes], head: bytes, title: str) -> Iterator[Entry]:
     opener = next((opener for magic, opener in _MAGIC.items() if head.startswith(magic)), None)
     stream = Bounded(opener(file) if opener else file, title, MAX_UNPACKED)
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=stream, mode="r|") as archive:  # "|" because it cannot seek
         for info in archive:
             yield info.name, _described(info), partial(_read_tarred, archive, info)
     # The checksum of the compressed stream is behind the last entry, so read to the end.
@@ -189,6 +195,7 @@ def _of_tar(file: IO[bytes], head: bytes, title: str) -> Iterator[Entry]:
 def _described(info: tarfile.TarInfo) -> OfferedFile | None:
     if info.isdir():
         return None
+    # The mode in a tar has no file type, which is a field of its own.
     problem = problem_of_mode(stat.S_IFREG | info.mode)
     if info.issym() or info.islnk():
         problem = LINK

@@ -30,12 +30,16 @@ INSTALL_LIMIT = 120
 KEPT_ENVIRONMENTS = 2
 """The environment of the current content, and the previous one, which may still be in use."""
 READY = ".forge-ready"
+"""A file that marks a complete environment."""
 NOT_INSTALLED = f"uv did not install the packages of {{}} within {INSTALL_LIMIT} seconds"
 NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Environment variables that programs need for downloads."""
 COMPILE_LIMIT = 120
 KEPT_BINARIES = 3
 PAUSE = 0.02
+"""Seconds between two attempts to lock a folder."""
 SAID = 8000
+"""Characters of the output of a compiler or ``uv`` in an error."""
 TOO_LONG = f"{{}} was not compiled within {COMPILE_LIMIT} seconds"
 NO_GO = (
     "{} cannot be compiled: there is no Go toolchain on the PATH; "
@@ -90,6 +94,7 @@ class GoBuilder:
         return made
 
     async def _version(self, go: Path) -> str:
+        # An upgrade of Go may keep the path.
         identity = (str(go), os.stat(go).st_mtime_ns)
         if identity not in self._versions:
             self._versions[identity] = (
@@ -143,10 +148,10 @@ class GoBuilder:
             "GOPROXY": "off",
             "GOSUMDB": "off",  # go.sum is still checked; the database would need the network
             "GOMODCACHE": str(_module_cache()),
-            "GOTOOLCHAIN": "local",
-            "CGO_ENABLED": "0",
-            "GOENV": "off",
-            "GOWORK": "off",
+            "GOTOOLCHAIN": "local",  # a go.mod could have another version downloaded
+            "CGO_ENABLED": "0",  # the source could pass options to a C compiler
+            "GOENV": "off",  # a settings file could override these values
+            "GOWORK": "off",  # a go.work in a parent folder could add modules
             "GOCACHE": str(cache / "build"),
             "GOPATH": str(cache / "path"),
         }
@@ -210,7 +215,10 @@ def _prune(folder: Path, kept: int) -> None:
     with suppress(OSError):
         made = [path for path in folder.iterdir() if not path.name.startswith(".")]
         for old in sorted(made, key=lambda path: path.lstat().st_mtime_ns, reverse=True)[kept:]:
-            shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink()
+            if old.is_dir():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.unlink()
 
 
 async def _once(
@@ -228,11 +236,12 @@ async def _once(
                 await anyio.sleep(PAUSE)
                 continue
             try:
+                # Another process may have made it before this one got the lock.
                 if not is_ready():
                     await make()
                 return
             finally:
-                os.close(descriptor)
+                os.close(descriptor)  # also releases the lock
         return
     raise ToolError(too_long)
 
@@ -257,6 +266,7 @@ def _cache() -> Path:
     place = Path(tempfile.gettempdir(), f"forge-go-{os.getuid()}")
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
+    # The name is predictable: another user could have made the folder, with compiled code in it.
     info = place.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise ToolError(f"{place} is not a private folder of yours; remove it and try again")
@@ -270,7 +280,9 @@ def find_uv() -> str | None:
 
 def missing_packages(program: Program) -> str | None:
     """Return a message that lists the missing packages if there is no ``uv`` to install them."""
-    missing = program.script.missing() if program.script and not find_uv() else []
+    if program.script is None or find_uv():
+        return None
+    missing = program.script.missing()
     if not missing:
         return None
     packages = " ".join(f"'{name}'" for name in missing)
@@ -314,7 +326,7 @@ class Environments:
         return place / "bin" / "python"
 
     async def _install(self, program: Program, uv: str, place: Path) -> None:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)  # an interrupted installation
         python = (program.script and program.script.requires_python) or sys.executable
         await self._uv(program, place, uv, "venv", "--no-project", f"--python={python}", str(place))
         pinned = ["--locked"] if f"{program.entrypoint.name}.lock" in program.files else []

@@ -40,7 +40,7 @@ def read_contents(folder: Path, names: Iterable[str]) -> dict[str, Content]:
     room = MAX_BYTES
     for name in sorted(names):
         with open_regular(folder / name) as file:
-            data = file.read(room + 1)
+            data = file.read(room + 1)  # one byte more shows that the limit is exceeded
             executable = os.fstat(file.fileno()).st_mode & 0o111 != 0
         room -= len(data)
         if room < 0:
@@ -87,7 +87,7 @@ def write_contents(folder: Path, contents: Contents, before: Contents) -> None:
 
 
 def _remove_empty(folder: Path, inner: Path) -> None:
-    """Delete empty folders from ``inside`` up to ``folder``, which stays."""
+    """Delete empty folders from ``inner`` up to ``folder``, which stays."""
     with suppress(OSError):
         while inner != folder:
             inner.rmdir()

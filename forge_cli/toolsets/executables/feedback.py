@@ -29,6 +29,7 @@ MAX_READ = 10
 """Entries for one tool that a model reads; the newest ones count."""
 _SUFFIX = ".jsonl"
 _LIMIT = 1024 * 1024
+"""Bytes of one file."""
 
 
 class Feedback(Struct, frozen=True):
@@ -60,6 +61,7 @@ class FeedbackStore:
             raise UsageError(
                 f"the feedback has {len(text):,} characters; shorten it to {MAX_TEXT:,}"
             )
+        # A terminal can deliver lone surrogates, which UTF-8 cannot express.
         redacted = own_redactor().redact_text(text.encode(errors="replace").decode().strip())
         given = Feedback(datetime.now(UTC).isoformat(timespec="seconds"), redacted, digest)
         file = self._file(tool)
@@ -86,7 +88,7 @@ class FeedbackStore:
             for line in read_regular(self._file(tool), _LIMIT).splitlines():
                 with suppress(msgspec.MsgspecError, ValueError):
                     each = msgspec.json.decode(line, type=Feedback)
-                    datetime.fromisoformat(each.time)
+                    datetime.fromisoformat(each.time)  # skips a line with an invalid time
                     found.append(each)
         return found
 
@@ -103,7 +105,7 @@ class FeedbackStore:
     def forget(self, tool: str) -> None:
         with suppress(OSError):
             self._file(tool).unlink()
-            self._root.rmdir()
+            self._root.rmdir()  # fails if other tools have feedback
 
     def _file(self, tool: str) -> Path:
         return self._root / f"{tool}{_SUFFIX}"

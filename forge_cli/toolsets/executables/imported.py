@@ -14,6 +14,7 @@ from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 
 _LIMIT = 64 * 1024
+"""Bytes of one record."""
 
 
 class Imported(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,8 +39,11 @@ class Imported(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def sentence(self, digest: str | None) -> str:
         """Describe the source for people; ``digest`` is the hash of the current content."""
-        version = f" at commit {self.commit[:12]}" if self.commit else ""
-        version = version or (f" (sha256 {self.sha256[:16]})" if self.sha256 else "")
+        version = ""
+        if self.commit:
+            version = f" at commit {self.commit[:12]}"
+        elif self.sha256:
+            version = f" (sha256 {self.sha256[:16]})"
         inside = f", {self.folder}" if self.folder else ""
         named = f", as {self.name}" if self.name else ""
         when = datetime.fromisoformat(self.time).astimezone()
@@ -60,14 +64,14 @@ class ImportRecords:
         """Return the record of a tool; None if it was not imported or the record is unreadable."""
         with suppress(OSError, msgspec.MsgspecError, ValueError):
             found = msgspec.json.decode(read_regular(self._file(tool), _LIMIT), type=Imported)
-            datetime.fromisoformat(found.time)
+            datetime.fromisoformat(found.time)  # ``sentence`` must not fail on it later
             return found
         return None
 
     def forget(self, tool: str) -> None:
         with suppress(OSError):
             self._file(tool).unlink()
-            self._root.rmdir()
+            self._root.rmdir()  # fails if there are records of other tools
 
     def _file(self, tool: str) -> Path:
         return self._root / f"{tool}.json"

@@ -155,6 +155,7 @@ class Importer:
                 f"{source.title} contains {len(folders)} tools; the limit is {MAX_TOOLS}",
                 hint="name the folder of one of them",
             )
+        # Only the manifests are read yet: their names decide which tools are wanted.
         files = {each: listing.files[each] for each in (_join(folder, FILE) for folder in folders)}
         read = await read_contents_of(
             source, {path: _manifest_file(file) for path, file in files.items()}
@@ -185,7 +186,7 @@ class Importer:
             self._check_free(tool.name)
 
     def _check_free(self, name: str) -> None:
-        if os.path.lexists(self.root / name):
+        if os.path.lexists(self.root / name):  # a broken link takes the name as well
             problem = f"the tool {shown(name)} exists already in {self.root / name}"
             hint = f"import it as --as NAME, or remove the other: forge tools remove {name}"
             raise UsageError(problem, hint=hint)
@@ -199,7 +200,7 @@ class Importer:
                     write_contents(place / tool.name, tool.contents, {})
                 for tool in offered.tools:
                     self._check_free(tool.name)
-                    moved.append(tool.name)
+                    moved.append(tool.name)  # before the move, which may be interrupted
                     records.keep(tool.name, _record(offered, tool))
                     (place / tool.name).rename(self.root / tool.name)
                 sync_folder(self.root)
@@ -213,6 +214,7 @@ class Importer:
                 raise
         registry, versions, stats = Registry(self.root), Versions(self.home), Stats(self.root)
         for tool in offered.tools:
+            # An earlier tool of the same name may have left approvals and feedback.
             Approved(self.home).forget(tool.name)
             FeedbackStore(self.home).forget(tool.name)
             stats.created(tool.name)
@@ -267,10 +269,9 @@ def _folder_of(path: str, folders: Iterable[str]) -> str | None:
 
 
 def _manifest_file(file: OfferedFile) -> OfferedFile:
-    too_large = f"is larger than {MANIFEST_LIMIT // 1024} KiB"
-    return replace(
-        file, problem=file.problem or (too_large if file.size > MANIFEST_LIMIT else None)
-    )
+    if file.problem is None and file.size > MANIFEST_LIMIT:
+        return replace(file, problem=f"is larger than {MANIFEST_LIMIT // 1024} KiB")
+    return file
 
 
 def _name_in(data: bytes, folder: str) -> str:
@@ -305,6 +306,7 @@ def _checked(
     registry = Registry(place)
     program = registry.look(name)
     if program is None:
+        # The problem names the temporary folder, which the user has never seen.
         raise WorkerError(
             None,
             registry.problems[name].replace(f"{place / name}", f"{title}/{folder}".rstrip("/")),
@@ -323,6 +325,7 @@ def _renamed(data: bytes, name: str, label: str) -> bytes:
     lines[at.line - 1] = head + re.sub(
         f"^(?:{old}|'{old}'|\"{old}\")", lambda _: f'"{name}"', rest, count=1
     )
+    # YAML has more ways to write a name than the pattern matches, so check the result.
     renamed = "\n".join(lines).encode()
     if parse_document(renamed, label) != {**before, "name": name}:
         raise WorkerError(

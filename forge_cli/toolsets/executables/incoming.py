@@ -207,6 +207,7 @@ def problem_of_mode(mode: int) -> str | None:
 
 def _read_file(path: Path) -> bytes:
     """Read a file without following a link, because it may have become one since it was listed."""
+    # O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
     descriptor = os.open(
         path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     )
@@ -218,6 +219,7 @@ def roots(paths: Collection[str], file: str) -> list[str]:
     """Return the outermost folders that contain a file of this name; '' is the source itself."""
     found = [path.rpartition("/")[0] for path in paths if path.rpartition("/")[2] == file]
     outer: list[str] = []
+    # Parents first; -1 puts the source itself before its folders, which have no slash either.
     for folder in sorted(found, key=lambda each: (each.count("/") if each else -1, each)):
         if not any(not each or folder.startswith(f"{each}/") for each in outer):
             outer.append(folder)

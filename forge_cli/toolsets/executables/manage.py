@@ -90,6 +90,7 @@ class Approved:
                 os.utime(file)
             except FileNotFoundError:
                 files = read_files(program.folder, program.files)
+                # The files may have changed since the digest was approved.
                 if digest(program.folder, program.files) == program.digest:
                     replace_file(
                         file, json.dumps({name: asdict(each) for name, each in files.items()})
@@ -120,11 +121,11 @@ def read_files(folder: Path, names: Iterable[str]) -> dict[str, File]:
             status = os.fstat(file.fileno())
             size = status.st_size
             executable = status.st_mode & 0o111 != 0
-            content = file.read() if size <= room else None
+            text = _text(file.read()) if size <= room else None
             file.seek(0)
             hashed = hashlib.file_digest(file, "sha256").hexdigest()
-        text = None if content is None else _text(content)
-        room -= size if text is not None else 0
+        if text is not None:
+            room -= size
         files[name] = File(hashed, size, executable, text)
     return files
 
@@ -221,7 +222,9 @@ class ExecutableManager:
 
     def problem(self, name: str) -> str | None:
         """Return the problem of a folder; None if there is no such folder or it is valid."""
-        found = self.look(name) if name in self.names() else None
+        if name not in self.names():
+            return None
+        found = self.look(name)
         return found if isinstance(found, str) else None
 
     def plan(
@@ -314,7 +317,7 @@ class ExecutableManager:
         if name not in self.names():
             if name in self._versions.names():
                 return None
-            self.folder(name)
+            self.folder(name)  # raises the error with a hint
         folder = self.root / name
         try:
             return digest(folder, _paths(folder))

@@ -70,11 +70,11 @@ class Parameter(Config):
                 f"'{self.name}': access is for parameters of type path, not {self.type}"
             )
         listed = [self._typed(value) for value in self.enum or ()]
-        if self.default is not None and self._typed(self.default) not in (
-            listed or [self._typed(self.default)]
-        ):
-            default = shown(str(self.default))
-            raise ValueError(f"'{self.name}': the default {default} is not listed under enum")
+        if self.default is not None:
+            typed = self._typed(self.default)
+            if listed and typed not in listed:
+                default = shown(str(self.default))
+                raise ValueError(f"'{self.name}': the default {default} is not listed under enum")
         return self
 
     def field(self) -> JsonObject:
@@ -98,6 +98,7 @@ class Parameter(Config):
         typed = coerce(
             {"value": _as_text(value, schema)}, {"type": "object", "properties": {"value": schema}}
         )["value"]
+        # In Python, a bool is an int as well.
         fits = isinstance(typed, _PYTHON[self.type]) and isinstance(typed, bool) == (
             self.type == "boolean"
         )
@@ -160,11 +161,9 @@ class Manifest(Config):
     @classmethod
     def _is_text(cls, version: Any) -> Any:
         """Turn an unquoted ``1.0``, which YAML reads as a number, back into text."""
-        return (
-            str(version)
-            if isinstance(version, int | float) and not isinstance(version, bool)
-            else version
-        )
+        if isinstance(version, int | float) and not isinstance(version, bool):
+            return str(version)
+        return version
 
     @field_validator("needs_approval", mode="before")
     @classmethod
@@ -210,7 +209,7 @@ class Manifest(Config):
 
     @property
     def callers(self) -> ManualExecution | None:
-        """Who may call the tool, with its label and category; None if the file does not say."""
+        """The callers, label and category of the tool; None if the file does not declare them."""
         menu = self.manual_execution
         return None if menu is None else ManualExecution(menu.mode, menu.label, menu.category)
 

@@ -32,28 +32,27 @@ CREATE: Final = "create_custom_tool"
 RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
 BUILT_IN = frozenset(
-    (
-        *(
-            "read_file",
-            "write_file",
-            "edit_file",
-            "list_files",
-            "delete_file",
-            "file_exists",
-            "file_info",
-            "list_dir",
-        ),
-        *(
-            "grep_files",
-            "apply_patch",
-            "shell",
-            "exec_command",
-            "write_stdin",
-            "update_plan",
-            "load_skill",
-        ),
-        *("get_memory", "save_memory", "list_mcp_resources", "read_mcp_resource"),
-    )
+    {
+        "read_file",
+        "write_file",
+        "edit_file",
+        "list_files",
+        "delete_file",
+        "file_exists",
+        "file_info",
+        "list_dir",
+        "grep_files",
+        "apply_patch",
+        "shell",
+        "exec_command",
+        "write_stdin",
+        "update_plan",
+        "load_skill",
+        "get_memory",
+        "save_memory",
+        "list_mcp_resources",
+        "read_mcp_resource",
+    }
 )
 """Names of built-in tools, which a program of the same name replaces."""
 
@@ -130,9 +129,10 @@ class Registry:
         self.problems.pop(name, None)
         try:
             files = _files(folder)
-            same = known is not None and known.digest == digest(folder, files)
-            found = self._programs[name] = known if known and same else _program(folder, files)
-            return found
+            if known is None or known.digest != digest(folder, files):
+                known = _program(folder, files)
+            self._programs[name] = known
+            return known
         except ForgeError as error:
             self.problems[name] = str(error)
         except FileNotFoundError:
@@ -172,8 +172,10 @@ def _files(folder: Path) -> list[str]:
 def _check_writers(folder: Path, paths: Iterable[str]) -> None:
     """Refuse folders that the group or others can write to, and files that others can write to."""
     for path in paths:
-        mode = os.stat(f"{folder}/{path}").st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH if path.endswith("/") else stat.S_IWOTH):
+        refused = stat.S_IWOTH
+        if path.endswith("/"):
+            refused |= stat.S_IWGRP
+        if os.stat(f"{folder}/{path}").st_mode & refused:
             place = os.path.normpath(f"{folder}/{path}")
             raise WorkerError(
                 None,
@@ -275,7 +277,9 @@ class Requirements(Struct, frozen=True):
         packages = [
             each for each in self.dependencies if ";" not in each and not _is_installed(each)
         ]
-        return [*([f"Python {self.requires_python}"] if old else []), *packages]
+        if old:
+            packages.insert(0, f"Python {self.requires_python}")
+        return packages
 
 
 def read_script(file: Path) -> Requirements | None:
@@ -303,9 +307,9 @@ def _parse(content: str, file: Path, begin: int) -> Requirements:
         data = tomllib.loads(said)
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
-        line, column = (
-            (int(place[1]), int(place[2]) + 2) if place and place[1] else (content.count("\n"), 1)
-        )
+        line, column = content.count("\n"), 1
+        if place and place[1]:
+            line, column = int(place[1]), int(place[2]) + 2  # the removed "# "
         problem = f"the script's metadata is not TOML: {_PLACE.sub('', str(error))}"
         raise WorkerError(Mark(str(file), begin + line, column), problem) from None
     dependencies, python = data.get("dependencies", []), data.get("requires-python", "")

@@ -36,9 +36,9 @@ _OWN_SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.attributesFile": os.devnull,
     "init.templateDir": "",
-    "fetch.unpackLimit": "1",
+    "fetch.unpackLimit": "1",  # keep one pack, whose size is limited, not single objects
     "transfer.unpackLimit": "1",
-    "transfer.bundleURI": "false",
+    "transfer.bundleURI": "false",  # the server could name other addresses to download from
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
     "gc.auto": "0",
@@ -90,7 +90,7 @@ class RepositorySource(ToolSource):
     kind = "git"
 
     def __init__(self, address: str, folder: Path, processes: ChildProcesses) -> None:
-        """``folder`` is used by this source only; the caller deletes it."""
+        """Check the address; ``folder`` is used by this source only, and the caller deletes it."""
         super().__init__(without_password(address))
         self._address, self._protocols = _checked(address)
         self._folder = folder
@@ -128,6 +128,7 @@ class RepositorySource(ToolSource):
     async def read(self, files: Mapping[str, OfferedFile]) -> dict[str, bytes]:
         names = list(files)
         feed = "".join(f"{files[name].key}\n" for name in names).encode()
+        # The output has a header line before each file. Its bytes survive the decoding.
         done = await self._git("cat-file", "--batch", feed=feed, limit=2 * MAX_BYTES)
         data = done.stdout.encode(errors="surrogateescape")
         found: dict[str, bytes] = {}
@@ -208,9 +209,9 @@ class RepositorySource(ToolSource):
             "GIT_LFS_SKIP_SMUDGE": "1",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_ALLOC_LIMIT": "256m",
+            "GIT_ALLOC_LIMIT": "256m",  # an object may declare a false size
             "GIT_ATTR_NOSYSTEM": "1",
-            "LC_ALL": "C",
+            "LC_ALL": "C",  # ``_CUT_OFF`` matches messages in English
         }
         return {**with_git_settings(clean_environment(names), _OWN_SETTINGS), **own}
 
@@ -220,7 +221,9 @@ def _checked(address: str) -> tuple[str, str]:
     if _AT_HOST.fullmatch(address):
         return address, _SCHEMES["ssh"]
     found = _ADDRESS.fullmatch(address)
-    scheme = found["scheme"].lower() if found and found["scheme"] else ""
+    scheme = ""
+    if found and found["scheme"]:
+        scheme = found["scheme"].lower()
     shown = without_password(address)
     if scheme not in _SCHEMES:
         known = "https://, ssh://, git@HOST:PATH or file://"

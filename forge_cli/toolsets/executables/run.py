@@ -109,7 +109,7 @@ class Runner:
     def __init__(
         self, env: ToolsetEnv, names: Sequence[str], calls: Sequence[str], stats: Stats
     ) -> None:
-        """``names`` are environment variables, ``calls`` the tools that programs may call."""
+        """Pass on the environment variables ``names``, and allow ``calls``, tools to call."""
         self._names = names
         self._calls = calls
         self._processes = cast(WorkerProcesses, env.processes)
@@ -145,9 +145,11 @@ class Runner:
         self._approved.keep(program)
         env = {**clean_environment(self._names), "FORGE_TOOL_DIR": str(program.folder)}
         with self._pipes(context) as pipes:
+            if pipes:
+                env[CALLS] = str(pipes.folder)
             done = await self._processes.run(
                 argv,
-                env={**env, **({CALLS: str(pipes.folder)} if pipes else {})},
+                env=env,
                 timeout=seconds,
                 readable=[program.folder, *start.readable],
                 together=OUTPUT_LIMIT,
@@ -160,11 +162,9 @@ class Runner:
             if pipes.failure:
                 raise pipes.failure
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
-        hint = (
-            find_mistake(program.manifest, args, context.sandbox.zones, done)
-            if failed(done)
-            else None
-        )
+        hint = None
+        if failed(done):
+            hint = find_mistake(program.manifest, args, context.sandbox.zones, done)
         return ProgramRun(program.name, done, seconds, hint)
 
     @contextmanager

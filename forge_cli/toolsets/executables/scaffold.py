@@ -170,15 +170,12 @@ def _manifest(name: str, description: str, source: str, parameters: Sequence[Par
     for parameter in parameters:
         lines += [f"  - name: {parameter.name}", f"    type: {parameter.type}"]
         lines += [f"    required: {'true' if parameter.required else 'false'}"]
-        lines += (
-            [f"    description: {_quoted(parameter.description)}"] if parameter.description else []
-        )
-        lines += (
-            [f"    enum: {_quoted(list(parameter.enum))}"] if parameter.enum is not None else []
-        )
-        lines += (
-            [f"    default: {_quoted(parameter.default)}"] if parameter.default is not None else []
-        )
+        if parameter.description:
+            lines.append(f"    description: {_quoted(parameter.description)}")
+        if parameter.enum is not None:
+            lines.append(f"    enum: {_quoted(list(parameter.enum))}")
+        if parameter.default is not None:
+            lines.append(f"    default: {_quoted(parameter.default)}")
     lines += ["timeout: 30", *_example(parameters)]
     return "\n".join(lines) + "\n"
 
@@ -279,8 +276,10 @@ def py_source(description: str, parameters: Sequence[Parameter]) -> str:
     for name, each in zip(names, parameters, strict=True):
         default = each.field().get("default")
         options = [f'"--{each.name}"', f'dest="{name}"', f"type={_PY_KINDS[each.type]}"]
-        options += ["required=True"] if each.required else []
-        options += [f"default={default!r}"] if default is not None else []
+        if each.required:
+            options.append("required=True")
+        if default is not None:
+            options.append(f"default={default!r}")
         lines.append(f"    parser.add_argument({', '.join(options)})")
     lines += ["    args = parser.parse_args()", "", f"    # {_TO_DO}"]
     lines += [

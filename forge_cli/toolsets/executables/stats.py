@@ -80,7 +80,7 @@ class Stats:
         self._add({"tool": tool, "event": "created"})
 
     def not_created(self, outcome: Literal["denied", "failed"]) -> None:
-        """Count a creation that somebody denied, or that failed."""
+        """Count a creation that was denied, or that failed."""
         self._add({"event": outcome})
 
     def called(self, tool: str, *, ok: bool, duration_ms: int | None = None) -> None:

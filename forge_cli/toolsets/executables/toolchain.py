@@ -124,6 +124,7 @@ class ShellLanguage(Language):
             argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT
         )
         if done.exit_code != 0:
+            # bash writes "FILE: line 3:", but terminals and editors open "FILE:3:".
             said = re.sub(
                 r": line (\d+): ",
                 r":\1: ",
@@ -158,5 +159,6 @@ def read_python(program: Program) -> None:
     except SyntaxError as error:
         place = f"{source.name}:{error.lineno or 1}:{error.offset or 1}"
         raise ToolError(f"{program.name} is not valid Python:\n{place}: {error.msg}") from None
+    # compile raises ValueError for NUL bytes, and the other two for deeply nested code.
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError(f"{program.name} is not valid Python:\n{source.name}: {error}") from None

@@ -153,6 +153,7 @@ class ExecutablesToolset(Toolset):
     Config = ExecutablesConfig
     needs_zone = True
     dynamic = True
+    replaces = True
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
@@ -163,8 +164,6 @@ class ExecutablesToolset(Toolset):
             for each in programs
             if wanted is None or each.name in wanted
         }
-
-    replaces = True
 
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:
@@ -261,11 +260,12 @@ class ExecutablesToolset(Toolset):
         problems = self._problems()
         news = {name: why for name, why in problems.items() if self._told_problems.get(name) != why}
         self._told_problems = problems
-        for name, problem in news.items() if len(news) == 1 else ():
+        if len(news) == 1:
+            ((name, problem),) = news.items()
             left_out = f"(the tool '{visible(name)}' is left out)"
             warning = f"{visible(problem, keep=chr(10))} {left_out}"
             self.env.notify("warning", ToolLeftOut(warning))
-        if len(news) > 1:
+        elif news:
             which = f"{counted(len(news), 'invalid tool')} in {visible(str(self.root))}"
             self.env.notify("warning", ToolLeftOut(f"{which}; to see why, run: forge tools list"))
 
@@ -283,7 +283,7 @@ class ExecutablesToolset(Toolset):
             description=program.manifest.text(),
             input_schema=program.manifest.input_schema(),
             execute=partial(self._call, program),
-            timeout=LONGEST,
+            timeout=LONGEST,  # the runner applies the timeout of the manifest
             preview=partial(self._preview, program),
             needs_approval=program.manifest.needs_approval,
             manual=program.manifest.callers,
@@ -312,7 +312,9 @@ class ExecutablesToolset(Toolset):
         version = ", ".join(
             filter(None, [f"version {program.manifest.version}", language_of(program).note])
         )
-        packages = visible(", ".join(program.script.dependencies)) if program.script else ""
+        packages = ""
+        if program.script:
+            packages = visible(", ".join(program.script.dependencies))
         needs = [f"with the packages {packages}"] if packages else []
         runs = CommandRun(str(self.env.workspace), self.env.processes.confined)
         return Preview(

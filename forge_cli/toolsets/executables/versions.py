@@ -91,6 +91,7 @@ class Versions:
     def _add(self, file: Path, folder: Path, files: Sequence[str], digested: str) -> bool:
         try:
             contents = read_contents(folder, files)
+            # The files may have changed before they were read.
             if digest(folder, files) != digested:
                 return False
             replace_file(file, pack(contents))
@@ -134,6 +135,7 @@ class Versions:
             )
         if wanted is None:
             return others[0]
+        # A shorter text is more likely a declared version, such as 2, than a hash.
         matching = [each for each in others if len(wanted) >= 4 and each.digest.startswith(wanted)]
         matching = matching or [each for each in others if each.declared() == wanted][:1]
         if len(matching) == 1:

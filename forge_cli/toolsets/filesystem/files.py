@@ -160,7 +160,9 @@ def current(file: HeldFile) -> tuple[bytes | None, str]:
     if file.kind != "file":
         return None, ABSENT
     data = file.read(SHOWN_MAX + 1)
-    return data, digest_of(data) if len(data) <= SHOWN_MAX else file.digest()
+    if len(data) > SHOWN_MAX:
+        return data, file.digest()
+    return data, digest_of(data)
 
 
 def entry_stamp(file: HeldFile) -> str:
@@ -190,18 +192,24 @@ def read_text(
         part = offset > 1 or limit is not None
         if size > READ_MAX and not part:
             raise ToolError(f"{path} has {size} bytes; read a part of it with offset and limit")
-        whole = file.read() if size <= READ_MAX else None
-        _check_text(path, file.read(_BEGINNING) if whole is None else whole, size)
+        whole: bytes | None = None
+        if size <= READ_MAX:
+            whole = beginning = file.read()
+        else:
+            beginning = file.read(_BEGINNING)
+        _check_text(path, beginning, size)
         data = file.read_lines(offset, limit) if whole is None or part else whole
+    total_lines = None
+    if whole is not None:
+        # A last line without a line feed counts as well.
+        total_lines = whole.count(b"\n") + (whole[-1:] not in (b"", b"\n"))
     try:
         return FileContent(
             spell(view, path),
             data.decode(),
             size=size if part else len(data),
             first_line=offset,
-            total_lines=None
-            if whole is None
-            else whole.count(b"\n") + (whole[-1:] not in (b"", b"\n")),
+            total_lines=total_lines,
             numbered=numbered or None,
         )
     except UnicodeDecodeError:
@@ -209,6 +217,7 @@ def read_text(
 
 
 _BEGINNING = 8192
+"""Bytes that are searched for a NUL character, which shows that a file is binary."""
 
 
 def _check_text(path: str, data: bytes, size: int) -> None:

@@ -68,6 +68,7 @@ PATCH = """Add, change, move and delete files by a patch: all of it, or nothing.
 *** End Patch
 "*** Move to: PATH" below "*** Update File" renames the file. A unified diff works, too."""
 _NAMED = 6
+"""Zones that the description of a path names."""
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
 WriteFile = Annotated[str, PathArgument(Access.WRITE)]
 DeleteFile = Annotated[str, PathArgument(Access.DELETE)]
@@ -100,7 +101,9 @@ class PathTexts(Struct, frozen=True):
         if self.zones and not usable:
             return "No folder can be changed here"
         others = sorted(f"/{zone.name}/..." for zone in usable if zone != self.here)
-        named = _either([*others[:_NAMED], *(["another zone"] if len(others) > _NAMED else [])])
+        if len(others) > _NAMED:
+            others = [*others[:_NAMED], "another zone"]
+        named = _either(others)
         if not self.zones or self.here in usable:
             return "Relative to the working directory" + (f", or {named}" if others else "")
         return f"{named}; / lists these" if access is Access.LIST else named
@@ -146,7 +149,9 @@ class FilesystemToolset(Toolset):
     @cached_property
     def _tools(self) -> list[Tool]:
         """The tools; each pre-approves itself, because zones decide about its paths."""
-        sandbox = self.own_sandbox or (self.env.sandbox if hasattr(self, "env") else None)
+        sandbox: SandboxView | None = self.own_sandbox
+        if sandbox is None and hasattr(self, "env"):  # a program may pass neither
+            sandbox = self.env.sandbox
         make = partial(_tool, PathTexts.of(sandbox))
         reading = partial(make, needs_approval=False, effects=READ_ONLY, timeout=LONGEST)
         changing = partial(make, effects=CHANGING)
@@ -202,6 +207,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Diff:
         """Create a file, or replace all of its content; missing folders are made."""
+        # Again, because a program may have replaced ``check_content``.
         refuse_redacted(path, content, context.sandbox)
         with hold(context.sandbox, path, Access.WRITE) as file:
             before, stamp = await look_at(current, file)

@@ -173,6 +173,7 @@ class Connection:
                 problem = f"MCP server {self.name} disconnected: {why}; restarting it"
                 self._tell("warning", StatusNotice(problem, "server", urgent=True))
             failed = 0 if was_connected else failed + 1
+            # The exponent is limited, because a server may fail for days.
             pause = min(FIRST_PAUSE * 2 ** min(failed, 10), MAX_PAUSE)
             if len(starts) == MAX_STARTS:
                 pause = max(pause, starts[0] + PERIOD - anyio.current_time())
@@ -215,6 +216,7 @@ class Connection:
         problem = ""
         self._settling = True
         async with anyio.create_task_group() as tasks:
+            # The session may be closed while a person is asked.
             tasks.start_soon(_cancel_after, self._wake, tasks.cancel_scope)
             try:
                 await self._settle()
@@ -300,7 +302,9 @@ class Connection:
     ) -> mcp_types.CallToolResult:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             fraction = progress / total if total else None
-            text = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
+            text = message
+            if not text:
+                text = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             report(visible(cut(text, 300, "end")), fraction)
 
         return await self._ask(
@@ -450,13 +454,14 @@ class Connection:
         tools = client.server_capabilities.tools
         with suppress(ListenNotSupportedError):
             while tools and tools.list_changed:
+                # A server that ends every subscription at once gets one a minute.
                 next_time = anyio.current_time() + MAX_PAUSE
                 with suppress(SubscriptionLost, MCPError, TimeoutError):
                     async with client.listen(tools_list_changed=True) as changes:
                         async for _ in changes:
                             self.changed = True
                 await anyio.sleep_until(next_time)
-                self.changed = True
+                self.changed = True  # nobody listened in between
 
     def _fail(self, why: str) -> Unreachable:
         """Record why the connection failed, because closing it may raise a less useful error."""

@@ -79,7 +79,9 @@ def pinned_spelling(command: str, args: Sequence[str]) -> str:
     words = [command, *args]
     for at, package, fixed in _floating(words):
         word = words[at].replace(package, fixed)
-        return " ".join([*words[:at], shlex.quote(word) if " " in word else word, *words[at + 1 :]])
+        if " " in word:  # a command line in one word, such as after sh -c
+            word = shlex.quote(word)
+        return " ".join([*words[:at], word, *words[at + 1 :]])
     return ""
 
 
@@ -90,11 +92,13 @@ def _floating(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
             yield at, package, _fixed(package, launcher)
     for at, (before, line) in enumerate(pairwise(words), 1):
         if _TAKES_LINE.fullmatch(before):
-            yield from ((at, package, fixed) for _, package, fixed in _floating(_words(line)))
+            for _, package, fixed in _floating(_words(line)):
+                yield at, package, fixed
 
 
 def _words(line: str) -> list[str]:
     """Split a command line into words; operators are separate words."""
+    # shlex does not treat the backquote of a command substitution as an operator.
     read = shlex.shlex(line.replace("`", " "), posix=True, punctuation_chars=True)
     read.whitespace_split, read.commenters = True, ""
     try:
@@ -116,10 +120,8 @@ def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
         named = [name, *words[begin + 1 :]]
         for launcher in launchers():
             if behind := _behind(named, launcher):
-                yield from (
-                    (begin + at, package, launcher)
-                    for at, package in _named(named, behind, launcher)
-                )
+                for at, package in _named(named, behind, launcher):
+                    yield begin + at, package, launcher
                 break
 
 
@@ -168,9 +170,8 @@ def _option(word: str) -> tuple[str, str]:
 def _fixed(package: str, launcher: Launcher) -> str:
     """Return a package with its version, or a repository with a commit."""
     if launcher.spells in ("python", "npm") and _REPOSITORY.match(package):
-        return re.sub(
-            r"(#.*)?$", "@COMMIT" if launcher.spells == "python" else "#COMMIT", package, count=1
-        )
+        mark = "@COMMIT" if launcher.spells == "python" else "#COMMIT"
+        return re.sub(r"(#.*)?$", mark, package, count=1)
     return f"{_bare(package, launcher)}{_SPELLED[launcher.spells][1]}"
 
 
@@ -180,6 +181,7 @@ def _bare(package: str, launcher: Launcher) -> str:
         return re.split(r"[=<>!~@ ;]", package, maxsplit=1)[0]
     if launcher.spells == "image":
         return package.partition("@")[0]
+    # The first character may be the @ of a scope, such as in @org/package@1.0.
     head, sep, _ = package[1:].partition("@")
     return package[0] + head if sep else package
 
@@ -187,13 +189,13 @@ def _bare(package: str, launcher: Launcher) -> str:
 def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:
     """Return the lock entry of a server: its definition, and the files of its command line."""
     said = server.model_dump(mode="json", exclude_defaults=True)
-    files = (
-        []
-        if server.command is None
-        else _all_files([server.command, *server.args], server, workspace)
-    )
+    files: list[tuple[str, str]] = []
+    if server.command is not None:
+        files = _all_files([server.command, *server.args], server, workspace)
     origin = server.url or shlex.join([str(server.command), *server.args])
-    floating = pinned_spelling(server.command, server.args) if server.command else ""
+    floating = ""
+    if server.command:
+        floating = pinned_spelling(server.command, server.args)
     return LockEntry("mcp", name, origin, hash_of(said, files), floating=floating)
 
 

@@ -32,6 +32,7 @@ _LOG_IN_AGAIN = "move it away, and log in again: forge mcp login NAME"
 _INSUFFICIENT = re.compile(r'error="?insufficient_scope\b')
 _SCOPE = re.compile(r'\bscope="([^"\x00-\x1f]{1,500})"')
 NOWHERE = "http://127.0.0.1/callback"
+"""The redirect address if no page is opened; nothing listens there."""
 
 
 class McpTokens(Struct, frozen=True):
@@ -87,9 +88,9 @@ class KeptTokens:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store tokens with their expiry and their issuer."""
         self.entry["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
-        self.entry["expires"] = (
-            None if tokens.expires_in is None else time.time() + tokens.expires_in
-        )
+        self.entry["expires"] = None
+        if tokens.expires_in is not None:
+            self.entry["expires"] = time.time() + tokens.expires_in
         context = self.provider.context if self.provider else None
         if context and context.oauth_metadata:
             self.entry["issuer"] = context.oauth_metadata.model_dump(mode="json", exclude_none=True)
@@ -187,6 +188,7 @@ def _ask_for(provider: OAuthClientProvider, scopes: Sequence[str]) -> None:
             metadata.scope = union_scopes(" ".join(scopes), metadata.scope)
         return await authorize()
 
+    # The SDK sets the scopes during the authorization, and has no setting to add some.
     provider._perform_authorization = perform  # type: ignore[method-assign]
 
 

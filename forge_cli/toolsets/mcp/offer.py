@@ -103,11 +103,11 @@ class KeptOffer(Struct, frozen=True, dict=True):
         """The path, which depends on everything that decides which tools a server has."""
         server = self.server
         words = filter(None, (server.command, *server.args))
-        return self._named(
-            str(self.workspace)
-            if any(os.path.isfile(self.workspace / word) for word in words)
-            else ""
-        )
+        folder = ""
+        # A relative path names another server in another working directory.
+        if any(os.path.isfile(self.workspace / word) for word in words):
+            folder = str(self.workspace)
+        return self._named(folder)
 
     def _named(self, folder: str) -> Path:
         server = self.server
@@ -148,9 +148,8 @@ class ToolChange(Struct, frozen=True):
         difference = difflib.unified_diff(
             _text(self.approved).splitlines(), _text(self.now).splitlines(), n=0
         )
-        lines = [
-            visible(cut(line.rstrip("\n"), 300, "end")) for line in list(difference)[2 : LINES + 2]
-        ]
+        changed = list(difference)[2 : LINES + 2]  # without the two lines with file names
+        lines = [visible(cut(line.rstrip("\n"), 300, "end")) for line in changed]
         return Verdict(Approval.ASK, reason, by="memory", details=tuple(lines))
 
     async def preview(self, args: Args, context: ToolContext) -> Preview:

@@ -42,6 +42,7 @@ class RequestLimits:
             return None
 
         async def wait(context: Any, params: Any) -> Any:
+            # Only the first of several answers: the limits are paused already for the others.
             if not self._answering:
                 self._left = {
                     limit: limit.deadline - anyio.current_time() for limit in self._limits
@@ -53,7 +54,8 @@ class RequestLimits:
                 return await answer(context, params)
             finally:
                 self._answering -= 1
-                for limit, seconds in ({} if self._answering else self._left).items():
-                    limit.deadline = anyio.current_time() + seconds
+                if not self._answering:
+                    for limit, seconds in self._left.items():
+                        limit.deadline = anyio.current_time() + seconds
 
         return wait

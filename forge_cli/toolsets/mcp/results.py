@@ -87,6 +87,7 @@ def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     if result.structured_content is None:
         return as_one(parts)
     value = Json(result.structured_content)
+    # In the protocol, text blocks repeat the structured content.
     more = joined(
         part for part, block in zip(parts, result.content, strict=True) if block.type != "text"
     )
@@ -147,6 +148,7 @@ def block_text(block: mcp_types.ContentBlock) -> str:
         case "text":
             return block.text
         case "image" | "audio":
+            # Four characters of base64 are three bytes.
             size = file_size(len(block.data.rstrip("=")) * 3 // 4)
             return f"[{block.type}: {block.mime_type}, {size}]"
         case "resource_link":

@@ -43,7 +43,9 @@ class StartFiles:
         if command is None:
             return {}
         found = started_code([command, *self._server.args], folder, self._server.env, self._zones)
-        program = shutil.which(os.path.expanduser(command)) if os.sep not in command else None
+        program = None
+        if os.sep not in command:
+            program = shutil.which(os.path.expanduser(command))
         if program and any(Path(program).is_relative_to(zone) for zone in self._zones):
             found.append(Path(program))
         return hashes_of(found)
@@ -79,10 +81,12 @@ class StartFiles:
         """Return the changed, new and deleted files, relative to the working directory."""
         paths = sorted(path for path, _ in {*now.items()} ^ {*self._known.items()})
         folder = self._env.workspace
-        spelled = (
-            path.relative_to(folder) if path.is_relative_to(folder) else path for path in paths
-        )
-        return list(dict.fromkeys(visible(str(path)) for path in spelled))
+        # A changed file is in both sets of pairs, so it comes twice.
+        names: dict[str, None] = {}
+        for path in paths:
+            spelled = path.relative_to(folder) if path.is_relative_to(folder) else path
+            names[visible(str(spelled))] = None
+        return list(names)
 
     def _sentence(self, changed: list[str]) -> str:
         names = ", ".join(changed[:MAX_NAMED])

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
 
 MAX_OPENING = LOAD_LIMIT - 5
+"""Seconds to wait for servers at the start, less than a toolset may take to load."""
 TOO_SLOW = "it takes too long to start"
 RECONNECT_TIMEOUT = 20.0
 """Seconds that ``/mcp`` waits for a server, which may still connect later."""
@@ -196,6 +197,7 @@ class McpToolset(Toolset):
                     await connection.settled()
             self._check_required()
         except BaseException:
+            # Python does not call __aexit__ if __aenter__ fails.
             await self.__aexit__(None, None, None)
             raise
         return self
