@@ -357,11 +357,12 @@ class McpToolset(Toolset):
         return found
 
     def instructions(self) -> str | None:
-        said = [
-            f"About the tools {each.name}__*:\n{cut(text, 2000)}"
-            for each in self._in_use
-            if (text := each.offer.instructions) and visible(text, keep="\n\t") == text
-        ]
+        said: list[str] = []
+        for each in self._in_use:
+            text = each.offer.instructions
+            # Invisible characters could hide instructions from people.
+            if text and visible(text, keep="\n\t") == text:
+                said.append(f"About the tools {each.name}__*:\n{cut(text, 2000)}")
         return "\n\n".join(said) or None
 
     async def _tools_of(self, connection: Connection, until: float) -> list[Tool]:
@@ -371,7 +372,7 @@ class McpToolset(Toolset):
         tools = {tool.name: tool for tool in reversed(connection.offer.tools)}
         names = names_for(connection.name, reversed(tools))
         for tool in reversed(tools.values()):
-            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()  # checking a schema may take long
             name = names[tool.name]
             known = self._offered.get(name)
             if known and known[0] == tool:
@@ -428,6 +429,7 @@ class McpToolset(Toolset):
         self, name: str, connection: Connection, tool: ServerTool, args: Args, context: ToolContext
     ) -> ResultValue:
         if self._pins[connection.name].keep(tool):
+            # It was made with a verdict about the change, which is approved now.
             self._offered.pop(name, None)
         return convert_result(await connection.call(tool.name, args, context.report))
 

@@ -286,7 +286,7 @@ async def _lines(child: Child) -> AsyncIterator[str]:
             if rest.strip():
                 yield rest
             return
-        *lines, rest = (rest + text).split("\n") if "\n" in text else (rest + text,)
+        *lines, rest = (rest + text).split("\n")
         if len(rest) > LINE_MAX or any(len(line) > LINE_MAX for line in lines):
             raise _TooLong
         for line in lines:

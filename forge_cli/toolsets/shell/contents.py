@@ -17,9 +17,11 @@ MADE_AT_MOST = 256 * 1024
 CHANGED_AT_MOST = 1024 * 1024
 """Bytes of differences in an existing file that are shown, on either side."""
 _HEAD, _CHARACTER = 4096, 4
+"""Bytes of a large file that decide its kind, and the most bytes of one character."""
 _CHUNK = 1 << 20
 _CONTEXT_LINES, _CONTEXT_BYTES = 3, 60
 _WRITTEN = "\t\n\r\f\b\x1b"
+"""Control characters that occur in text, such as the escapes of colors."""
 _ODD_PARTS, _NULS = 10, 10
 """Text may contain one unusual character in ten, which is shown escaped, and up to nine NULs per
 character, so that NULs in a Makefile do not hide its contents."""
@@ -103,11 +105,10 @@ class _Bytes:
             with self._path.open("rb") as file:
                 size = file.seek(0, 2)
                 file.seek(0)
-                self.data = (
-                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                    if size > _CHUNK
-                    else file.read()
-                )
+                if size > _CHUNK:
+                    self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                else:
+                    self.data = file.read()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -116,7 +117,10 @@ class _Bytes:
 
 
 def _kind(file: _Bytes) -> str:
-    head = bytes(file.data[: MADE_AT_MOST if len(file.data) <= MADE_AT_MOST else _HEAD])
+    size = len(file.data)
+    if size > MADE_AT_MOST:
+        size = _HEAD
+    head = bytes(file.data[:size])
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature):
             return kind
@@ -142,13 +146,15 @@ def _text(data: bytes) -> str | None:
             return None
     text = data.decode(errors="surrogateescape")
     letters = len(text) - text.count("\0")
-    odd = sum(
-        1
-        for char in text
-        if ("\0" < char < " " and char not in _WRITTEN) or "\udc80" <= char <= "\udcff"
-    )
+    odd = sum(map(_is_odd, text))
     is_text = odd * _ODD_PARTS <= letters and len(text) <= letters * _NULS
     return text if is_text else None
+
+
+def _is_odd(char: str) -> bool:
+    """Return True for an unusual control character, and for a byte that is not UTF-8."""
+    # ``surrogateescape`` decodes an invalid byte as one of these surrogates.
+    return ("\0" < char < " " and char not in _WRITTEN) or "\udc80" <= char <= "\udcff"
 
 
 def _compare_large(old: _Bytes, new: _Bytes, kind: str, names: tuple[str, str]) -> FileContents:
@@ -231,6 +237,7 @@ def _same_tail(one: bytes | mmap.mmap, other: bytes | mmap.mmap, head: int) -> i
 
 
 def _first_difference(one: bytes, other: bytes) -> int:
+    # Python compares slices much faster than single bytes.
     low, high = 0, len(one)
     while low < high:
         middle = (low + high + 1) // 2

@@ -178,7 +178,7 @@ class CoveredLines(Struct, frozen=True):
             cwd=self.policy.workspace,
             env=environment,
             timeout=seconds,
-            together=OUTPUT_LIMIT - len(command),
+            together=OUTPUT_LIMIT - len(command),  # the result contains the command, too
             watch=watch,
             interrupted=partial(outcome.interrupted, self.kind, command),
         )

@@ -19,6 +19,7 @@ from forge_cli.toolsets.shell.shown import ShownEffect, why_protected
 MAX_CHANGES = 1000
 """Changes outside of new folders that need no review; a person looks at more."""
 _MODES = stat.S_IRWXU | stat.S_IRWXG | stat.S_IROTH | stat.S_IXOTH
+"""The bits that an ordinary mode may have: others cannot write."""
 
 MadeBySession = Callable[[Path, str], bool]
 """Returns True if the session made the file with this hash."""

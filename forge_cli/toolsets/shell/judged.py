@@ -71,11 +71,9 @@ class JudgedLine:
         found = self.found
         verdict = self._of_rules()
         if found.by_rules is not Decision.PRE_APPROVED:
-            return (
-                self._with_opt_in(verdict)
-                if found.decision is Decision.ASK and not self._moved
-                else verdict
-            )
+            if found.decision is Decision.ASK and not self._moved:
+                return self._with_opt_in(verdict)
+            return verdict
         for file in found.files:
             word = self.policy.zone_verdict(file)
             if word.approval is not Approval.PRE_APPROVED:
@@ -110,12 +108,15 @@ class JudgedLine:
         """Return the verdict on one command of the line."""
         matches = self.policy.rules.judge_at(self.policy.place).matching(part.words)
         met = tuple(match.rule.where for match in matches if match.rule.where)
-        rule, where = (part.match.name, part.match.rule.where) if part.match else (None, None)
+        rule, where = None, None
+        if part.match:
+            rule, where = part.match.name, part.match.rule.where
         return JudgedPart(part.text, part.decision.value, part.reason, rule, where, met)
 
     def _with_opt_in(self, verdict: Verdict) -> Verdict:
         """Offer an opt-in rule set with a verdict that asks, if the set covers the line."""
         policy = self.policy
+        # The words are a quick test: most lines need not be judged a second time.
         if (
             opt_in_programs().isdisjoint(re.findall(r"[\w-]+", self.line.text))
             or not policy.others_used
@@ -157,7 +158,9 @@ class JudgedLine:
         used = frozenset(part.match.rule.use or "" for part in parts if part.match)
         if not used or not used <= WITHOUT_EFFECT or not all(part.match for part in parts):
             return frozenset()
-        return frozenset() if self.policy.is_allowed_otherwise(self.line) else used
+        if self.policy.is_allowed_otherwise(self.line):
+            return frozenset()
+        return used
 
     @property
     def is_run_as_reading(self) -> bool:
@@ -244,8 +247,10 @@ def _words(found: LineVerdict) -> Iterator[str]:
 
 def _pattern_rule(pattern: str, *, implied: bool = False, with_beside: bool = True) -> GrantRule:
     says = {"pattern": pattern, "approval": PRE_APPROVED}
-    beside = _BESIDE.get(pattern) if with_beside else None
-    more = _pattern_rule(beside, with_beside=False) if beside else None
+    more = None
+    if with_beside and pattern in _BESIDE:
+        # Two commands that are allowed together name each other.
+        more = _pattern_rule(_BESIDE[pattern], with_beside=False)
     return GrantRule(_RULES, says, commands_of(pattern), _RULES, implied=implied, beside=more)
 
 

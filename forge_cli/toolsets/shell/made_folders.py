@@ -49,10 +49,12 @@ def readable_size(size: int) -> str:
         return counted(size, "byte")
     number = size / 1000
     units = list(_UNITS)
-    while number >= 999.5 and len(units) > 1:
+    while number >= 999.5 and len(units) > 1:  # 999.5 would be rounded to 1000
         number /= 1000
         units.pop(0)
-    return f"{number:.1f} {units[0]}" if number < 9.95 else f"{number:.0f} {units[0]}"
+    if number < 9.95:  # 9.95 would be rounded to 10.0
+        return f"{number:.1f} {units[0]}"
+    return f"{number:.0f} {units[0]}"
 
 
 def made_folders(
@@ -129,6 +131,7 @@ def _has_more_rights(change: PathChange) -> bool:
     after, applied = change.after, without_set_id(change).after
     if after is None or applied is None or after.mode != applied.mode:
         return True
+    # A folder inherits the setgid bit of the folder around it.
     inherited = 0o2000 if after.kind == "folder" else 0
     return bool(after.mode & ~new_mode("folder") & ~inherited)
 
@@ -136,9 +139,13 @@ def _has_more_rights(change: PathChange) -> bool:
 @cache
 def new_mode(kind: str) -> int:
     """Return the mode of a new file or folder under the umask, which commands inherit."""
+    mask = 0o022
+    # os.umask returns the mask only while it sets another one, for all threads.
     with open("/proc/self/status") as facts:
-        masks = [int(line.split()[1], 8) for line in facts if line.startswith("Umask:")]
-    return (0o777 if kind == "folder" else 0o666) & ~(masks[0] if masks else 0o022)
+        for line in facts:
+            if line.startswith("Umask:"):
+                mask = int(line.split()[1], 8)
+    return (0o777 if kind == "folder" else 0o666) & ~mask
 
 
 def paths_of(folders: Iterable[MadeFolder]) -> set[PathKey]:

@@ -12,6 +12,7 @@ from forge_cli.sandbox.changes.path_changes import PathChange
 MAX_COMPARED = 256 * 1024
 """Bytes of a file whose contents are compared with others."""
 _PAIRS_AT_MOST = 200
+"""Pairs of a deleted and a new file whose contents are compared."""
 _SIMILAR = 0.5
 """The share of common contents from which git also detects a rename."""
 
@@ -19,8 +20,8 @@ _SIMILAR = 0.5
 def moved_files(changes: ChangeSet, same: frozenset[Path]) -> set[Path]:
     """Return the deleted files that exist elsewhere; ``same`` are those with identical contents.
 
-    The others are those for which a new file has the same name or most of the contents, and empty
-    files up to the number of new empty files. No more is lost of them than an edit may delete.
+    A deleted file also counts if a new file has its name or most of its contents. Empty files count
+    up to the number of new empty files. So no more is lost than an edit may delete.
     """
     gone = [change for change in changes.changes if change.after is None and _is_file(change)]
     new = [change for change in changes.changes if change.before is None and _is_file(change)]

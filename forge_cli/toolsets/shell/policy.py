@@ -57,7 +57,7 @@ class ShellPolicy:
         *,
         held: bool = True,
     ) -> None:
-        """``held``: a confinement limits lines that only rule sets allow to what the sets allow."""
+        """Combine the rules; if ``held``, a confinement limits lines that only rule sets allow."""
         self.worker = worker
         self.user = user
         self.sandbox = sandbox
@@ -86,7 +86,8 @@ class ShellPolicy:
                 raise WorkerError(where, f"{name}.rules[{wrong.rule}].{wrong.key}: {wrong.message}")
             for odd in lint_rules(each.rules):
                 where = section.where("rules", odd.rule)
-                yield f"{f'{where}: ' if where else ''}{name}: {odd.message}"
+                place = f"{where}: " if where else ""
+                yield f"{place}{name}: {odd.message}"
 
     def stated(self) -> Iterator[Verdict]:
         """Yield every rule as a verdict, with its pattern as the reason."""
@@ -101,7 +102,9 @@ class ShellPolicy:
                     section.where("rules", index),
                     by="rule",
                 )
-        where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
+        where = None
+        if "default" in self.worker.model_fields_set:
+            where = self.worker.where("default")
         yield Verdict(
             self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule"
         )
@@ -261,7 +264,9 @@ def _detail(part: CommandPart) -> str:
     rule = match.name if match else "no rule"
     if match and match.row:
         rule += f" {' '.join(match.tokens)}"
-    why = part.why or (None if match else part.misfit)
+    why = part.why
+    if not why and not match:
+        why = part.misfit
     if why:
         rule += f"; {why}"
     return f"part:   {part.text} -> {part.decision.value} ({rule})"

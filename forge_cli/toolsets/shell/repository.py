@@ -34,18 +34,18 @@ _READ_AT_MOST, _OBJECT_AT_MOST, _CHUNK = 1 << 24, 1 << 28, 1 << 18
 _ABBREVIATED = 7
 _GIT = ".git"
 _KEPT = frozenset(
-    (
-        *(
-            "COMMIT_EDITMSG",
-            "FETCH_HEAD",
-            "ORIG_HEAD",
-            "AUTO_MERGE",
-            "MERGE_HEAD",
-            "MERGE_MODE",
-            "MERGE_MSG",
-        ),
-        *("SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
-    )
+    {
+        "COMMIT_EDITMSG",
+        "FETCH_HEAD",
+        "ORIG_HEAD",
+        "AUTO_MERGE",
+        "MERGE_HEAD",
+        "MERGE_MODE",
+        "MERGE_MSG",
+        "SQUASH_MSG",
+        "CHERRY_PICK_HEAD",
+        "REVERT_HEAD",
+    }
 )
 """Files that commits, fetches and merges write, and that no program obeys."""
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
@@ -62,6 +62,7 @@ _USUAL = (" create mode 100644 ", " delete mode 100644 ")
 _LINKED = 0o160000
 """The mode of a submodule."""
 _MARKS = {0x8000: "assumed unchanged", 0x4000_0000: "skipped", 0x2000_0000: "to be added"}
+"""Flags of an index entry; the upper 16 bits are its extended flags."""
 _CONFIG = """[core]
 bare = true
 repositoryformatversion = 0
@@ -149,6 +150,7 @@ class Repository:
     def _is_record(self, name: str, change: PathChange) -> bool:
         place = name.partition("/")[0]
         entries = [entry for entry in (change.before, change.after) if entry]
+        # 0o5002: no folder with the setuid or sticky bit, and none that others can write to.
         if place in _PLACES and all(entry.kind == "folder" for entry in entries):
             return change.what in ("made", "deleted") and not any(
                 entry.mode & 0o5002 for entry in entries
@@ -327,11 +329,13 @@ class Repository:
             added, _, rest = line.partition("\t")
             gone, tab, path = rest.partition("\t")
             if not tab:
-                lines += [] if line.startswith(_USUAL) else [visible(line)]
+                if not line.startswith(_USUAL):
+                    lines.append(visible(line))
                 continue
             counts = [int(count) if count.isdecimal() else 0 for count in (added, gone)]
             total = [total[0] + 1, total[1] + counts[0], total[2] + counts[1]]
-            lines.append(visible(f" {path} | {'binary' if added == '-' else f'+{added} -{gone}'}"))
+            change = "binary" if added == "-" else f"+{added} -{gone}"
+            lines.append(visible(f" {path} | {change}"))
         return [*lines, f" {counted(total[0], 'file')}, +{total[1]} -{total[2]}"]
 
     def _staged_differences(self, git: _Git, at_most: int) -> Iterator[list[str]]:
@@ -427,6 +431,7 @@ class _Git:
             (self._folder / name).mkdir(mode=0o700, parents=True)
         (self._folder / "HEAD").write_text("ref: refs/heads/none\n")
         (self._folder / "config").write_text(_CONFIG)
+        # The file has one path a line, so a path with a line feed cannot be in it.
         lines = [
             os.fsencode(path) for path in self._objects if path.is_dir() and "\n" not in str(path)
         ]
@@ -454,6 +459,7 @@ class _Git:
             "GIT_ALLOC_LIMIT": "512m",
         }
         git = shutil.which("git")
+        # A relative entry in the PATH could lead to a program that the command has written.
         if git is None or not os.path.isabs(git):
             return None
         with suppress(OSError, subprocess.SubprocessError):
@@ -513,6 +519,7 @@ def _entries(index: bytes | None) -> Iterator[tuple[bytes, StagedEntry]]:
 def _is_plain(change: PathChange) -> bool:
     """Return True for an ordinary file, before and after."""
     entries = [entry for entry in (change.before, change.after) if entry]
+    # 0o7113: no special bit, not executable, and others cannot write.
     return all(entry.kind == "file" and not entry.mode & 0o7113 for entry in entries)
 
 

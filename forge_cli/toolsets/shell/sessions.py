@@ -74,7 +74,10 @@ class ProcessSession:
             raise ToolError(
                 f"nothing was written: {self._locale} lacks {_name(chars[error.start])}"
             ) from None
-        for char in chars if self.shell else "":
+        if not self.shell:
+            return data
+        # In some encodings, such as Shift JIS, a byte of another character can be a backslash.
+        for char in chars:
             if not char.isascii() and min(char.encode(self.encoding)) < _BEYOND_ASCII:
                 raise ToolError(
                     f"nothing was written: in {self._locale} a shell may misread {_name(char)}"

@@ -217,8 +217,10 @@ class _Describer:
                 break
             lines.append(line)
         for change in inside:
-            size_of_it = change.after.size if change.after and change.after.kind == "file" else 0
-            if not size_of_it or size_of_it > self._unfolded_left or monotonic() > self._ends:
+            size = 0
+            if change.after and change.after.kind == "file":
+                size = change.after.size
+            if not size or size > self._unfolded_left or monotonic() > self._ends:
                 continue
             difference = self._compare(change).difference
             characters = sum(len(line) + 1 for line in difference)
@@ -314,6 +316,7 @@ class _Describer:
             if before.mode != after.mode:
                 name = "" if change.what == "mode" else "mode "
                 yield f"{name}{before.mode:o} to {after.mode:o}"
+        # The setgid bit is inherited from the folder.
         elif after.mode & ~0o2000 != new_mode(after.kind):
             yield f"mode {after.mode:o}"
         if applied and applied.mode != after.mode:

@@ -157,7 +157,9 @@ class ShellToolset(Toolset):
 
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
         """Return how to undo a line and judge its deletions; None if neither is needed."""
-        keeper = self._keeper if self._keeper and self._keeper.commands else None
+        keeper = self._keeper
+        if keeper and not keeper.commands:
+            keeper = None
         if (keeper is None and judge is None) or self._line(command).verdict.risk == "low":
             return None
         around = keeper.trials if keeper else self._trials.folder
@@ -173,6 +175,7 @@ class ShellToolset(Toolset):
         return DeletionRules((self._processes.zones, *above))
 
     def _close_trials(self) -> None:
+        # A cached property is in vars() only after its first use.
         if "_trials" in vars(self):
             self._trials.close()
         if "_keeper" in vars(self) and self._keeper:
@@ -190,7 +193,7 @@ class ShellToolset(Toolset):
     def _judge_anew(self, command: str) -> JudgedLine:
         """Judge the line of a new call, and keep the result for the rest of the call."""
         line = JudgedLine(self._policy, read(command))
-        self._lines.pop(command, None)
+        self._lines.pop(command, None)  # puts a known line at the end again
         self._lines[command] = line
         if len(self._lines) > MAX_LINES:
             del self._lines[next(iter(self._lines))]
@@ -207,7 +210,7 @@ class ShellToolset(Toolset):
 
     @property
     def _kept_trials(self) -> KeptTrials | None:
-        """The trials of this session, or None if there have been none; it makes no folder to find out."""
+        """The trials of this session; None, without making a folder, if there have been none."""
         keeper = self._keeper
         if "_trials" in vars(self) or (keeper and keeper.trials.is_dir()):
             return self._trials
@@ -242,7 +245,9 @@ class ShellToolset(Toolset):
         needed = line.sets_needed
         if not needed or not (on_copy or line.is_run_as_reading):
             return None
-        named = named_variable(line.line.text, self.config.env) if "reading" in needed else None
+        named = None
+        if "reading" in needed:
+            named = named_variable(line.line.text, self.config.env)
         if named:
             reason = f"it uses ${named}, which is not set for lines that only read"
             return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None)
@@ -281,13 +286,9 @@ class ShellToolset(Toolset):
         """Yield the policy on commands, and the rules of parent workers that block."""
         yield from self._policy.stated()
         if isinstance(self.env.parent, ShellToolset):
-            blocked = (
-                rule for rule in self.env.parent.rules() if rule.approval is Approval.BLOCKED
-            )
-            yield from (
-                replace(rule, rule=f"{rule.rule} of '{self.env.parent.env.worker}'")
-                for rule in blocked
-            )
+            for rule in self.env.parent.rules():
+                if rule.approval is Approval.BLOCKED:
+                    yield replace(rule, rule=f"{rule.rule} of '{self.env.parent.env.worker}'")
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
@@ -369,9 +370,9 @@ class ShellToolset(Toolset):
         """Run a command line with bash in the working directory, and wait until it ends."""
         seconds = timeout or self.config.timeout
         judge = self._deletions.judge(asked=context.basis not in (RULED, COVERED))
-        done = (
-            await self._run_covered(command, seconds, context) if context.basis == COVERED else None
-        )
+        done: Finished | None = None
+        if context.basis == COVERED:
+            done = await self._run_covered(command, seconds, context)
         line = self._line(command)
         sockets = container_sockets() if line.looks_at_containers else []
         tried = self._tried_args({"command": command, "timeout": timeout})
@@ -403,7 +404,7 @@ class ShellToolset(Toolset):
         return self._result(command, done, seconds)
 
     def _keep_unapplied(self, args: Args, error: NotAsJudged) -> None:
-        """Keep what a line did, so that a yes to its deletions applies that and does not run it again."""
+        """Keep the changes of a line, so that a yes to its deletions does not run it again."""
         from forge_cli.sandbox.trial.deletions import UnappliedDeletion
         from forge_cli.sandbox.trial.trials import Tried
 
@@ -532,11 +533,9 @@ class ShellToolset(Toolset):
 
     def _may_block_unseen(self, line: JudgedLine) -> str | None:
         """Return why a line may do something blocked that no trial detects, here or in a parent."""
-        above = (
-            self._parent._may_block_unseen(line.under(self._parent._policy))
-            if self._parent
-            else None
-        )
+        above = None
+        if self._parent:
+            above = self._parent._may_block_unseen(line.under(self._parent._policy))
         return above or line.may_block_unseen
 
     @property
@@ -574,11 +573,9 @@ class ShellToolset(Toolset):
 
     def _may_hide_blocked(self, line: JudgedLine) -> str | None:
         """Return why a line may run something blocked, here or in a parent; None if it does not."""
-        above = (
-            self._parent._may_hide_blocked(line.under(self._parent._policy))
-            if self._parent
-            else None
-        )
+        above = None
+        if self._parent:
+            above = self._parent._may_hide_blocked(line.under(self._parent._policy))
         return above or line.may_hide_blocked
 
     async def _attempt(
@@ -647,9 +644,11 @@ class ShellToolset(Toolset):
         """Return the ``.git`` folder that a line with git may write to."""
         if not line.names_git:
             return []
-        return [
-            place for around in (folder, *folder.parents) if (place := around / ".git").is_dir()
-        ][:1]
+        for around in (folder, *folder.parents):
+            place = around / ".git"
+            if place.is_dir():
+                return [place]
+        return []
 
     def _folder(self, workdir: str | None) -> Path:
         if workdir is None:

@@ -108,12 +108,12 @@ def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOf
     changes = tried.changes.changes
     if not tried.complete or len(tried.changes.zones) != 1 or shown.protected or shown.records:
         return None
-    holding = [
-        change.path if _is_folder(change) else change.path.parent
-        for change in changes
-        if change.parts
-    ]
-    path = os.path.commonpath(holding) if len(holding) == len(changes) else changes[0].zone
+    holding: list[Path] = []
+    for change in changes:
+        if not change.parts:  # the zone itself
+            return None
+        holding.append(change.path if _is_folder(change) else change.path.parent)
+    path = os.path.commonpath(holding)
     if path == changes[0].zone:
         return None
     return GrantOffer(
@@ -273,9 +273,11 @@ class KeptTrials:
         return kept.tried.done
 
     def take_unshown(self, args: Args, keep: Keep | None) -> Finished | None:
-        """Apply the changes of a line that has run, if it was approved and nobody wanted to see them first."""
+        """Apply the changes of a line that has run, if it was approved without being shown."""
         folder = self.folder / _key(args)
-        tried = None if folder.name in self._known else self._load(folder)
+        if folder.name in self._known:  # it was shown
+            return None
+        tried = self._load(folder)
         if tried is None or not tried.has_run:
             return None
         apply_changes(tried.changes, keep)
@@ -321,12 +323,15 @@ class KeptTrials:
             require_unchanged(changes)
         except (FileNotFoundError, Stale):
             return None
+        # Details that were in memory only, and that a parked session does not need.
         kept["done"] = Finished(**{**kept["done"], "appeared": (), "refused": (), "sockets": ()})
         kept["wanted"] = tuple(TriedWant(**each) for each in kept["wanted"])
         kept["sockets"] = tuple(kept.get("sockets", ()))
         kept["programs"] = tuple(kept.get("programs", ()))
         commands = kept.get("commands")
-        kept["commands"] = None if commands is None else tuple(map(tuple, commands))
+        if commands is not None:
+            commands = tuple(map(tuple, commands))
+        kept["commands"] = commands
         return Tried(changes=changes, **kept)
 
 

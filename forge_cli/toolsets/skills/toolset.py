@@ -83,6 +83,7 @@ def skill_folders(places: ToolsetPlaces, *, claude: bool) -> list[SkillFolder]:
     for each in [*wanted, own]:
         if each.path.is_dir():
             real = os.path.realpath(each.path)
+            # Under the name of the user's own folder, it needs no trust.
             if each is own or real not in found:
                 found[real] = each
     return list(found.values())
