@@ -12,7 +12,7 @@ from forge_cli.core.wire import JsonObject, read, wire
 
 
 class UserInput(Event, frozen=True):
-    """A task that somebody typed, or the answer to an ``InputPrompt``."""
+    """A task that a person typed, or the answer to an ``InputPrompt``."""
 
     type: ClassVar[str] = "userInput"
     request_id: str
@@ -38,7 +38,7 @@ class ApprovalResponse(Event, frozen=True):
     def payload(self) -> JsonObject:
         """Return the decision and the id of its request."""
         decision = wire(self.decision)
-        # Whoever sends the answer cannot choose who decided: the session fills that in.
+        # The sender of an answer cannot choose who decided: the session fills that in.
         del decision["by"]
         return {"requestId": self.request_id, **decision}
 

@@ -88,12 +88,15 @@ def _is_for_edits(rule: GrantRule) -> bool:
 def kept_rule(needs: Needs) -> GrantRule | None:
     """Return the rule that is asked about once, if it alone would allow the whole call."""
     found = [next((rule for rule in need if rule.user_refuses is not None), None) for need in needs]
-    return found[0] if found and all(rule == found[0] for rule in found) else None
+    if not found or any(rule != found[0] for rule in found):
+        return None
+    return found[0]
 
 
 def without_kept(needs: Needs) -> Needs:
     """Return the rules that would allow a call, except those that are asked about once."""
     left = [[rule for rule in need if rule.user_refuses is None] for need in needs]
+    # A part without any rule left would ask anyway, so no grant can allow the whole call.
     return left if all(left) else ()
 
 
@@ -225,7 +228,7 @@ def modes_within(approval_mode: str, *, read_only: bool) -> tuple[SessionMode, .
         return ("ask",)
     if approval_mode == ApprovalMode.INTERACTIVE.value:
         return tuple(MODE_TITLES)
-    # Nobody can ask for edits to be accepted when no person is in the session.
+    # Without a person in the session, there is no one who could accept edits.
     return ("ask", "readOnly")
 
 

@@ -156,10 +156,11 @@ async def wait_within(
     The time limit is not a cancel scope: anything opened inside a scope would have to be closed in
     it, but a toolset stays open. ``of`` names the owner of the function if an error has to name it.
     """
+    # The watchdog waits longer than the timeout, so that a cancellation can end the call first.
     section = begin(f"{what} of {of}" if of else what, seconds, grace=CANCEL_GRACE)
     limit = asyncio.timeout(seconds)
     before = count_cancellations()
-    try:  # the same task, so that the function may open what has to be closed here
+    try:  # in the same task, because some resources must be closed in the task that opened them
         async with limit:
             found = await function(*args)
     except TimeoutError:
@@ -256,6 +257,7 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
             errors.append(error)
             raise
         finally:
+            # asyncio.run cancels these tasks next and waits for them; ``stop`` bounds that wait.
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 abandon_task(task)
             asyncio.get_running_loop().call_later(CANCEL_GRACE, stop, asyncio.get_running_loop())
@@ -268,6 +270,7 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     try:
         asyncio.run(work())
     except RuntimeError:
+        # asyncio.run raises this error as well if ``stop`` ended the loop before all tasks ended.
         if not stopped:
             raise
         if errors:

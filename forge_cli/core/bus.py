@@ -101,7 +101,7 @@ class EventBus:
         def unsubscribe() -> None:
             if subscriber in root._subscribers:
                 root._subscribers.remove(subscriber)
-            # Nobody is left to answer: release those who wait, so that they are refused.
+            # Without an answering subscriber, open questions would wait forever.
             if not self.attended:
                 for question in root._questions.values():
                     question.answered.set()
@@ -116,7 +116,7 @@ class EventBus:
             self._root.emit(event if event.origin else replace(event, origin=self._origin))
             return
         self._waiting.append(event)
-        # The outer call delivers it, after the event that is being delivered.
+        # The outer call delivers this event after the current one.
         if self._delivering:
             return
         self._delivering = True
@@ -184,6 +184,7 @@ class EventBus:
 
 
 def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
+    # Imported late, because only programs emit events by name.
     from forge_cli.core.event_kinds import EVENT_KINDS
 
     if name not in EVENT_KINDS:

@@ -22,13 +22,13 @@ OutcomeStatus = Literal[
 
 TOO_DEEP = "is nested too deeply"
 _NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
-"""Stands for args that are nested too deeply, and is refused for the same reason."""
+"""A placeholder for args that are nested too deeply: it cannot be parsed for the same reason."""
 
 
 class _BoundedArgs(StructMeta):
-    """Makes calls whose args a record can hold.
+    """The constructor of calls; it replaces args that are nested too deeply for a record.
 
-    Model providers make calls as well, so this is done here and not where forge makes them.
+    It is a metaclass because model providers construct calls as well.
     """
 
     def __call__(
@@ -86,6 +86,7 @@ def read_args(text: str) -> JsonObject:
 
 
 def _no_constant(name: str) -> NoReturn:
+    # Python's json accepts NaN and Infinity, which strict parsers refuse.
     raise ValueError(f"has {name} in it, which is not JSON")
 
 

@@ -51,7 +51,7 @@ class Delegation(Struct, frozen=True, kw_only=True):
 
 
 class CallContext(Struct, frozen=True, kw_only=True):
-    """What a tool's own check may know about a call before consent."""
+    """The facts about a call that a tool's own check gets before consent."""
 
     call_id: str
     tool: str
@@ -80,7 +80,7 @@ AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolContext:
-    """What a tool may know about its call.
+    """The facts about a call for its tool, and its means to report, delegate and ask.
 
     A function receives it through a parameter of this type.
     """
@@ -152,7 +152,7 @@ class ToolContext:
         """Ask the person during the call, with a form for a model or a JSON Schema.
 
         Return the valid answer, as a model if ``schema`` is one; None if the person declines. Raise
-        ToolError if nobody is there. The usual time limit is paused meanwhile, but not a
+        ToolError if no person can be asked. The usual time limit is paused meanwhile, but not a
         ``timeout`` of the tool itself.
         """
         if self.questions is None:

@@ -1,4 +1,4 @@
-"""Errors: ``ForgeError`` has a sentence for the user, ``ToolError`` one for the model."""
+"""Errors: a ``ForgeError`` has a message for the user, a ``ToolError`` has one for the model."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     UNTRUSTED = 8
     DRIFT = 9
     PARKED = 10
+    # From here on 128 plus the number of the signal, as shells report it.
     HUNG_UP = 129
     INTERRUPTED = 130
     QUIT = 131

@@ -82,7 +82,7 @@ class RemoteWork(Protocol):
         ...
 
     def take(self, message: str) -> Taken:
-        """Take a message from a host: write session lines to the local log, return an end."""
+        """Process a message from a host: log its session lines, and return the end of its item."""
         ...
 
     def interrupt(self, reason: str) -> str:
@@ -100,7 +100,7 @@ class RemoteWork(Protocol):
 
 
 class ExecutorEnv(Struct, frozen=True):
-    """What an executor gets to run items."""
+    """The means of an executor to run items."""
 
     perform: Perform
     """Can be pickled; in another process it does not share the budget and pace of the batch."""

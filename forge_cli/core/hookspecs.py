@@ -1,6 +1,6 @@
 """The hooks of forge for plugins.
 
-The name of an entry point tells what it offers, so only the plugins that a worker names are
+The name of an entry point shows what it provides, so only the plugins that a worker names are
 imported.
 """
 

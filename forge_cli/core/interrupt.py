@@ -29,7 +29,7 @@ class InterruptSignal:
 
     @property
     def interrupted(self) -> bool:
-        """True if somebody has requested a stop."""
+        """True if a stop was requested."""
         return self._reason is not None
 
     @property
@@ -110,7 +110,7 @@ class Parked(Ended):
 
 
 class Interrupted(Ended):
-    """Somebody stopped the task, which is not an error."""
+    """The task was stopped on request, which is not an error."""
 
     status = "interrupted"
     exit_code = ExitCode.INTERRUPTED

@@ -40,7 +40,7 @@ class LockEntry:
 
 
 def hash_of(*parts: Any) -> str:
-    """Return the hash of JSON-serializable values, invisible characters included."""
+    """Return the hash of JSON-serializable values; invisible characters count as well."""
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -37,7 +37,9 @@ def read_display(data: Any) -> DisplayHints:
     """Return the valid hints; invalid ones are ignored, because no result depends on them."""
     hints: dict[str, Any] = {}
     types = get_type_hints(DisplayHints)
-    for key, value in data.items() if isinstance(data, Mapping) else ():
+    if not isinstance(data, Mapping):
+        return DisplayHints()
+    for key, value in data.items():
         name = snake_case(str(key))
         with suppress(KeyError, Unreadable):
             hints[name] = reader(types[name])(value)
@@ -167,10 +169,13 @@ def _read(cls: type[MediaT], name: str, data: Any) -> MediaT:
     said = data.get(name, "")
     media_type = data.get("mediaType")
     display = data.get("display")
-    if not isinstance(said, str) or not isinstance(media_type, str):
-        raise Unreadable("mediaType: missing" if isinstance(said, str) else f"{name}: not a text")
+    if not isinstance(said, str):
+        raise Unreadable(f"{name}: not a text")
+    if not isinstance(media_type, str):
+        raise Unreadable("mediaType: missing")
+    hints = read_display(display) if display else None
     try:
-        return cls(_content(data), media_type, said, read_display(display) if display else None)
+        return cls(_content(data), media_type, said, hints)
     except ValueError as problem:
         raise Unreadable(str(problem)) from None
 
@@ -193,9 +198,11 @@ def _content(data: dict[str, Any]) -> bytes:
 
 own_reader(Image, lambda data: _read(Image, "alt", data))
 own_reader(Blob, lambda data: _read(Blob, "name", data))
-own_reader(
-    Image | Blob,
-    lambda data: reader(Image if isinstance(data, dict) and data.get("kind") == "image" else Blob)(
-        data
-    ),
-)
+
+
+def _read_file(data: Any) -> Any:
+    is_image = isinstance(data, dict) and data.get("kind") == "image"
+    return reader(Image if is_image else Blob)(data)
+
+
+own_reader(Image | Blob, _read_file)

@@ -240,7 +240,7 @@ class ModelProvider(Protocol):
 
 
 class ModelEnv(Struct, frozen=True, kw_only=True):
-    """What a model may know about its environment.
+    """The environment of a model: folders, messages and options.
 
     A relative path in its name is searched in ``folders``, in order.
     """
@@ -296,7 +296,9 @@ class ModelFactory:
 
     def known_names(self) -> Sequence[str]:
         """Return the names in the catalog as cheaply as possible."""
-        return self.names() if self.names else [each.name for each in self.catalog()]
+        if self.names:
+            return self.names()
+        return [each.name for each in self.catalog()]
 
 
 class Pace(Protocol):

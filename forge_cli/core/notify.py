@@ -62,8 +62,8 @@ class RunningCommand(Struct, frozen=True):
 class StatusNotice(str):
     """A message of forge itself with a subject.
 
-    ``Notify`` takes plain text, and plugins have nothing else to pass. So readers can trust the
-    subject, and never have to match words, which any plugin could write.
+    ``Notify`` takes plain text, so plugins cannot set a subject. Readers can therefore trust it,
+    and need not match words, which any plugin could write.
     """
 
     about: About

@@ -16,7 +16,7 @@ from forge_cli.core.wire import JsonObject
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """What a hook is told; a command reads it as JSON."""
+    """The facts that a hook gets; a command reads them as JSON."""
 
     event: HookName
     session: str

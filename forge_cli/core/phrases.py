@@ -57,7 +57,6 @@ SUMMARY_INSTRUCTIONS = """\
 You are given the beginning of a conversation between a user and an assistant that has tools. It \
 has become too long, and your summary takes its place: the assistant goes on from it and sees \
 nothing else of this beginning, except what the user said, which it keeps word for word.
-the user said, which it keeps word for word.
 
 Write down, in plain sentences or short lists: what has been done, and what is still open; what \
 was found out, with the exact names, paths, numbers, commands and error messages that are needed \
@@ -123,8 +122,8 @@ def interrupted_for_people(text: str) -> str:
 
 
 def is_own(text: str) -> bool:
-    # The record does not say who wrote a message with the role of the user; the text does.
     """Return True if forge itself wrote a message that the model reads as the user's."""
+    # The record does not say who wrote a message with the role of the user; the text does.
     return text in (RESUME_INTERRUPTED, RESUME_CUT_OFF) or text.startswith(
         (ENVIRONMENT_CHANGED, _REPAIR)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+# Providers scale larger pictures down to this edge, and bill this many pixels as one token.
 LONGEST_EDGE = 1568
 PIXELS_A_TOKEN = 750
 HEAD = 64 * 1024
@@ -14,7 +15,10 @@ def file_size(count: int) -> str:
     """Return a size as text, such as ``9 bytes``, ``32 KB`` or ``1.4 MB``."""
     if count < 1000:
         return "1 byte" if count == 1 else f"{count} bytes"
-    return f"{count / 1000:.0f} KB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
+    # From 999,500 bytes on, the rounded number of KB would be 1000.
+    if count < 999_500:
+        return f"{count / 1000:.0f} KB"
+    return f"{count / 1_000_000:.1f} MB"
 
 
 def dimensions(head: bytes) -> tuple[int, int] | None:
@@ -22,6 +26,7 @@ def dimensions(head: bytes) -> tuple[int, int] | None:
     try:
         match head[:4]:
             case b"\x89PNG":
+                # The first chunk of a PNG has a fixed place, and begins with the dimensions.
                 return _pair(struct.unpack_from(">II", head, 16))
             case b"GIF8":
                 return _pair(struct.unpack_from("<HH", head, 6))
@@ -47,11 +52,10 @@ def _pair(numbers: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _webp(head: bytes) -> tuple[int, int] | None:
+    # Three encodings have the dimensions in different places, in 14 or 24 bits each.
     match head[12:16]:
         case b"VP8 ":
             width, height = struct.unpack_from("<HH", head, 26)
-            # Three encodings of WebP have their dimensions in different places; 14 bits each, or
-            # 24.
             return width & 0x3FFF, height & 0x3FFF
         case b"VP8L":
             (bits,) = struct.unpack_from("<I", head, 21)
@@ -67,10 +71,9 @@ def _jpeg(head: bytes) -> tuple[int, int] | None:
     place = 2
     while True:
         marker, kind, length = struct.unpack_from(">BBH", head, place)
-        # The markers that start a frame have the dimensions; three of this range mean something
-        # else.
         if marker != 0xFF:
             return None
+        # These markers start a frame; the three exceptions are tables and extensions.
         if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack_from(">HH", head, place + 5)
             return width, height

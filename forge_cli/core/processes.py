@@ -83,6 +83,7 @@ class Finished(Struct, frozen=True):
                 "it is confined: it writes to writable zones and $TMPDIR only, "
                 "and does not read all of the home"
             )
+        # With a slash at its end, so that /home/anna does not match /home/annabel.
         home = os.path.join(os.path.expanduser("~"), "")
         missing = [line for line in output.splitlines() if _says(line, errno.ENOENT)]
         if any(home in line for line in missing):

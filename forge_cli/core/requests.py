@@ -48,14 +48,14 @@ class SessionRequests(Protocol):
 
     @property
     def attended(self) -> bool:
-        """True if a person is there who can read messages and act on them."""
+        """True if a person can read messages and act on them."""
         ...
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Ask the worker's model; raise ToolError if that is refused or fails."""
 
     async def agree(self, request: AgreeRequest) -> bool:
-        """Return True if a person agrees; False if nobody is there."""
+        """Return True if a person agrees; False if no person can be asked."""
         ...
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
@@ -96,12 +96,16 @@ class PromptSpec(Struct, frozen=True):
     def read_args(self, given: Sequence[str]) -> Mapping[str, str]:
         """Parse typed ``key=value`` arguments; a prompt with one argument needs no key."""
         names = [argument.name for argument in self.arguments]
+        # Every second part of (key, "=", value).
         pairs = [text.partition("=")[::2] for text in given]
+        # The text for a single argument may itself contain "=".
         if len(names) == 1 and given and not all(key in names for key, _ in pairs):
             pairs = [(names[0], " ".join(given))]
         # The first unknown key is enough for a person to see what is wrong.
         if wrong := [key for key, _ in pairs if key not in names]:
-            takes = f"it takes {', '.join(names)}" if names else "it takes none"
+            takes = "it takes none"
+            if names:
+                takes = f"it takes {', '.join(names)}"
             raise ToolError(f"/{self.name} has no argument '{wrong[0]}'; {takes}")
         found = dict(pairs)
         if missing := [
@@ -142,4 +146,6 @@ class ResourceSpec(Struct, frozen=True):
             names.append(hole[2])
             at = hole.end()
         found = re.fullmatch(pattern + re.escape(self.uri[at:]), uri)
-        return dict(zip(names, found.groups(), strict=True)) if found else None
+        if found is None:
+            return None
+        return dict(zip(names, found.groups(), strict=True))

@@ -27,6 +27,7 @@ from forge_cli.core.wire import (
     snake_case,
 )
 
+# The most characters of a value in a record, and of its text for the model.
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
 TRIAL_LIMIT = 4 * VALUE_LIMIT
@@ -83,7 +84,9 @@ class Diff(KnownResult, frozen=True):
     @classmethod
     def of(cls, path: str, original: str | None, modified: str) -> Diff:
         """Return the change of a file from one text to another."""
-        shown = original if original is not None and len(original) <= ORIGINAL_LIMIT else None
+        shown = original
+        if original is not None and len(original) > ORIGINAL_LIMIT:
+            shown = None
         return cls(
             path, shown, modified, is_new=original is None, bytes_written=len(modified.encode())
         )
@@ -147,8 +150,10 @@ class FileList(KnownResult, frozen=True):
 
     def text(self) -> str:
         """Return the names for the model, one per line."""
-        more = [f"[{self.count - len(self.files)} more]"] if self.count > len(self.files) else []
-        return "\n".join([*self.files, *more]) or f"{self.path} is empty."
+        names = list(self.files)
+        if self.count > len(self.files):
+            names.append(f"[{self.count - len(self.files)} more]")
+        return "\n".join(names) or f"{self.path} is empty."
 
 
 class Json(KnownResult, frozen=True):
@@ -244,11 +249,12 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT
         ):
             return bounded(with_few_files(value), limit)
-        case Text(content=content):
-            return value if len(content) <= limit else replace(value, content=cut(content, limit))
+        case Text(content=content) if len(content) > limit:
+            return replace(value, content=cut(content, limit))
+        case Text():
+            return value
         case FileContent(content=content) if len(content) > limit:
             # Line numbers would be wrong after the cut.
-            return replace(value, content=cut(content, limit), first_line=None, numbered=None)
             return replace(value, content=cut(content, limit), first_line=None, numbered=None)
         case FileContent():
             return value
@@ -263,13 +269,16 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             said = _cut(value.model_text, limit)
             if len(text) > limit:
                 return Text(cut(text, limit), value.display, value.files)
-            return value if said is value.model_text else replace(value, model_text=said)
+            if said is value.model_text:
+                return value
+            return replace(value, model_text=said)
         case Image() | Blob():
             return value
         case Custom():
             data = jsonable(value.data)
-            fits = _characters(data) <= limit
-            kept = value if fits else replace(value, data=cut(_json_text(data), limit))
+            kept = value
+            if _characters(data) > limit:
+                kept = replace(value, data=cut(_json_text(data), limit))
             return replace(
                 kept, summary=_cut(value.summary, limit), model_text=_cut(value.model_text, limit)
             )
@@ -308,6 +317,7 @@ def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
 
 def well_known(said: dict[str, Any]) -> ResultValue:
     """Convert a mapping to the result of its kind if it has all required fields; else to JSON."""
+    # A new file has no original, so tools may leave it out.
     match {"original": None, **{snake_case(str(key)): value for key, value in said.items()}}:
         case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
             return from_wire(said)
@@ -343,8 +353,9 @@ def sound(value: ResultValue) -> ResultValue:
 
 def read_result(data: Any) -> ResultValue:
     """Read a result from the JSON of a record; raise Unreadable if it is invalid."""
-    kind = data.get("kind") if isinstance(data, dict) else None
-    cls: type[Any] = _KINDS.get(kind, Custom) if isinstance(kind, str) else Custom
+    cls: type[Any] = Custom
+    if isinstance(data, dict) and isinstance(kind := data.get("kind"), str):
+        cls = _KINDS.get(kind, Custom)
     result: ResultValue = read(cls, data)
     return result
 

@@ -59,6 +59,7 @@ def check_keys(kind: type[AnyEvent], payload: Mapping[str, Any]) -> None:
             more = (key for key in wire_keys(MessageEvent) if key != "message")
             _check(said, (*wire_keys(Message), *more), "message: ")
     else:
+        # Only a whole line of a record has the version ``v``.
         known = wire_keys(kind)
     _check(payload, known, "", ENVELOPE if "v" in payload else ())
 

@@ -36,7 +36,6 @@ _IN_PLACE = (
 
 Compiled only when needed, because most programs never do.
 """
-_SURROGATE = "[\ud800-\udfff]"
 _PARTS = re.compile(r"__|[./:]")
 """Separators of the parts of a tool's name in forge and other programs."""
 
@@ -136,8 +135,10 @@ def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) 
     if len(text) <= limit:
         return text
     mark = mark or _MARKS[at]
+    # Formatted with the largest possible number, so that the result is never too long.
     room = limit - len(mark.format(len(text)))
-    room = room if room > limit // 2 else limit
+    if room <= limit // 2:
+        room = limit
     before, behind = {
         "lines": (room * 2 // 3, room // 3),
         "middle": (room // 2, room // 2),
@@ -163,6 +164,7 @@ _LONGEST_NAME = 200
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the most likely known name for ``name``, whatever slash or dashes it begins with."""
+    # Reversed, so that of names that differ in slash or dashes only, the first one is kept.
     bare = {each.lstrip("/-"): each for each in reversed(list(known))}
     if alike := _spelled_alike(name, bare.values()):
         return alike
@@ -212,7 +214,10 @@ def dollars(cost: float) -> str:
     """Return an amount as text: ``$0``, ``$1,234.50``, or ``$0.00042`` below a cent."""
     if cost >= 0.01:
         return f"${cost:,.2f}"
-    return f"${cost:.{1 - floor(log10(cost))}f}".rstrip("0") if cost else "$0"
+    if not cost:
+        return "$0"
+    # Two significant digits.
+    return f"${cost:.{1 - floor(log10(cost))}f}".rstrip("0")
 
 
 def counted(number: float, what: str) -> str:
@@ -231,7 +236,7 @@ def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
 
 def mend(text: str) -> str:
     """Join the halves of split characters, and replace lone halves."""
-    if text.isascii() or not re.search(_SURROGATE, text):
+    if text.isascii() or not _LONE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -245,6 +250,7 @@ class TextJoiner:
     def add(self, piece: str) -> str:
         """Add a piece and return the text that is complete now."""
         piece = self._held + piece
+        # A high surrogate at the end waits for its other half in the next piece.
         self._held = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
         return mend(piece.removesuffix(self._held))
 

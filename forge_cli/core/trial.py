@@ -120,14 +120,14 @@ def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
 
 
 class DraftEvent(Event, frozen=True):
-    """A draft was opened, or is what its session left at its end."""
+    """The state of a draft when it opens, or at the end of its session."""
 
     type: ClassVar[str] = "draft"
     id: str
     state: Literal["open", "ready", "applied", "dropped"]
     changes: tuple[TriedChange, ...] = ()
     conflicts: tuple[str, ...] = ()
-    """Paths that somebody else changed since the draft began."""
+    """Paths that changed outside of the draft since it began."""
 
     def sentence(self) -> str:
         """Return the event as a line for people."""
@@ -138,7 +138,7 @@ class DraftEvent(Event, frozen=True):
 
 
 class CommandTried(Event, frozen=True):
-    """A command ran on copies of the zones before anybody was asked."""
+    """A command ran on copies of the zones before a person was asked."""
 
     type: ClassVar[str] = "trial"
     tool_call_id: str

@@ -296,9 +296,14 @@ def _read_object(kind: Any, data: Any) -> Any:
             item = data.get(key, absent)
             if item is ...:
                 raise Unreadable("missing")
-            given[name] = item if item is absent else read_item(item)
+            # A default is not in the form of the wire, so it must not be read.
+            if item is not absent:
+                item = read_item(item)
+            given[name] = item
     except Unreadable as problem:
-        raise Unreadable(f"{key}{'.' if ': ' in str(problem) else ': '}{problem}") from None
+        # A problem inside of the value begins with its own place already.
+        joint = "." if ": " in str(problem) else ": "
+        raise Unreadable(f"{key}{joint}{problem}") from None
     try:
         return kind(**given)
     except ValueError as problem:
@@ -318,7 +323,10 @@ def _read_items(inner: Callable[[Any], Any], data: Any) -> tuple[Any, ...]:
 def _read_mapping(inner: Callable[[Any], Any], data: Any) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Unreadable("not an object")
-    return data if inner is _read_any else {key: inner(item) for key, item in data.items()}
+    # Most mappings are arbitrary JSON, which needs no copy.
+    if inner is _read_any:
+        return data
+    return {key: inner(item) for key, item in data.items()}
 
 
 def _read_any(data: Any) -> Any:

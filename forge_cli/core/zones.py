@@ -43,7 +43,7 @@ class ZoneApproval(Struct, frozen=True):
 
 
 class _ReadsWords(StructMeta):
-    """Makes zones from words as well, such as ``"rw"`` and ``{"write": "preApproved"}``."""
+    """The constructor of zones; accepts words such as ``"rw"`` and ``{"write": "preApproved"}``."""
 
     def __call__(
         cls,  # noqa: N805 - a metaclass
