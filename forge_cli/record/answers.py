@@ -32,9 +32,10 @@ from forge_cli.record.proof import make_proof
 
 ANSWER = ".answer"
 POLL_INTERVAL = 0.25
-"""Seconds between two looks for an answer while somebody is asked."""
+"""Seconds between two looks for an answer while a person is asked."""
 ANSWER_TIMEOUT = 5.0
 """Seconds that a running session has to take an answer."""
+# More than any answer that forge writes.
 MAX_BYTES = 256 * 1024
 
 
@@ -63,6 +64,7 @@ class LeftAnswer(Struct, frozen=True):
         """Return the answer in a file, or None if the user's forge did not write it."""
         try:
             found = json.loads(data)
+            # In constant time, so that no proof can be guessed byte by byte.
             if hmac.compare_digest(str(found["proof"]), make_proof(found["answer"])):
                 return read(cls, json.loads(found["answer"]))
         except (
@@ -74,6 +76,7 @@ class LeftAnswer(Struct, frozen=True):
             OSError,
             Unreadable,
         ):
+            # Any process of the user can write this file, so nothing is known about its form.
             pass
         return None
 
@@ -89,8 +92,8 @@ def answer_file(log: Path) -> Path:
 def take_answers(bus: EventBus, log: Path, first: Event | None = None) -> Callable[[], None]:
     """Take answers of other processes to the requests on a bus; return a function that stops it.
 
-    The first answer counts, wherever it comes from. Nobody is asked who would not be asked
-    otherwise. ``first`` is a request that was made just before.
+    The first answer counts, wherever it comes from. No session asks only because of this.
+    ``first`` is a request that was made just before.
     """
     watches: dict[str, _Watch] = {}
 
@@ -130,7 +133,7 @@ class _Watch:
         if data is None:
             return
         answer = LeftAnswer.read(data)
-        with suppress(SessionLost):  # the next line that is to be written ends the work
+        with suppress(SessionLost):  # the write of the next line fails again, and ends the work
             if answer is None or not answer.fits(self._log.stem, self._request):
                 problem = "ignored an answer from another process: it is for a different call"
                 call = self._request.tool_call_id
@@ -143,7 +146,10 @@ class _Watch:
 def _take(file: Path) -> bytes | None:
     """Read and delete the answer; return None if there is none, or if it was withdrawn."""
     try:
-        found = read_regular(file) if file.lstat().st_size <= MAX_BYTES else b""
+        found = b""
+        # A larger file is deleted unread, and then counts as an invalid answer.
+        if file.lstat().st_size <= MAX_BYTES:
+            found = read_regular(file)
         file.unlink()
     except OSError:
         return None
@@ -199,13 +205,19 @@ def _withdraw(file: Path) -> bool:
 
 def _answer_after(read: Log, request_id: str) -> ApprovalDecision | None:
     """Return the first answer to a request that was recorded after a log was read."""
+    answers: list[ApprovalResponse] = []
     try:
         with open(read.path, "rb") as stream:
             stream.seek(read.size)
+            # The text after the last newline is a line that is being written.
             pieces = stream.read().split(b"\n")[:-1]
-        lines = [Line.read(piece) for piece in pieces]
-        events = [line.event for line in lines if line.type == ApprovalResponse.type]
+        for piece in pieces:
+            line = Line.read(piece)
+            if line.type == ApprovalResponse.type and isinstance(line.event, ApprovalResponse):
+                answers.append(line.event)
     except (OSError, BadLine):
         return None
-    answers = (event for event in events if isinstance(event, ApprovalResponse))
-    return next((event.decision for event in answers if event.request_id == request_id), None)
+    for answer in answers:
+        if answer.request_id == request_id:
+            return answer.decision
+    return None

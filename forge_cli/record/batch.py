@@ -71,7 +71,9 @@ def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
     """Return the result of a session, or None if anything but an answer came after its end."""
     for line in reversed(lines):
         if line.type == SessionEnd.type:
-            return line.event.result if isinstance(line.event, SessionEnd) else None
+            if isinstance(line.event, SessionEnd):
+                return line.event.result
+            return None
         if line.type != ApprovalResponse.type:
             return None
     return None

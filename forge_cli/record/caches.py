@@ -25,12 +25,16 @@ class UndoneCaches(Struct):
         named = sorted(visible(str(each.relative_to(folder))) for each in self.places)
         more = len(named) - MAX_NAMED
         text = ", ".join(named[:MAX_NAMED])
-        return f"{text} and {more:,} more" if more > 0 else text
+        if more > 0:
+            text += f" and {more:,} more"
+        return text
 
 
 def short_name(path: Path, folder: Path) -> str:
     """Return a path relative to ``folder``, or unchanged if it is outside."""
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+    if path.is_relative_to(folder):
+        return str(path.relative_to(folder))
+    return str(path)
 
 
 def split_caches(
@@ -38,7 +42,7 @@ def split_caches(
 ) -> tuple[list[Undoing], list[UndoneCaches]]:
     """Split the files of an undo into rows to show and caches of programs, which need no row each.
 
-    A file that was left as it is, or that somebody else changed, always has a row.
+    A file that was left as it is, or that others changed, always has a row.
     """
     rows: list[Undoing] = []
     caches: dict[Action, UndoneCaches] = {}

@@ -36,6 +36,7 @@ def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
     writer.writeheader()
     written = set[tuple[object, ...]]()
     for row in chain.from_iterable(map(_rows, sessions)):
+        # A fork copies the lines of its session, so a decision can be in several logs.
         decision = (row["time"], row["seq"], row["call"])
         if decision not in written:
             writer.writerow({key: _cell(value) for key, value in row.items()})
@@ -75,7 +76,9 @@ def _cell(value: object) -> str:
     text = "" if value is None else str(value)
     if isinstance(value, bool):
         text = text.lower()
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    if text.startswith(_FORMULA):
+        return f"'{text}"
+    return text
 
 
 class PastVerdict(Struct, frozen=True):
@@ -106,7 +109,7 @@ class PastCall(Struct, frozen=True):
     remembered: bool = False
     """True if an earlier approval for the session covered the call."""
     answer: bool | None = None
-    """The answer of a person; None if nobody answered."""
+    """The answer of a person; None without one."""
 
 
 def past_calls(lines: Iterable[Line]) -> list[PastCall]:
@@ -137,7 +140,8 @@ def _verdict(state: CallState) -> PastVerdict | None:
         return PastVerdict.of(settled.event)
     if result is None or result.status == "interrupted":
         return None
-    return PastVerdict("blocked" if result.status == "blocked" else "refused", result.error or "")
+    verdict = "blocked" if result.status == "blocked" else "refused"
+    return PastVerdict(verdict, result.error or "")
 
 
 class PastWork(Struct, frozen=True):

@@ -100,7 +100,7 @@ class ChangedFile(Struct, frozen=True):
     unkept: str | None = None
     """The reason why the earlier content was not backed up."""
     others: bool = False
-    """True if somebody else changed the file between two changes of the session."""
+    """True if others changed the file between two changes of the session."""
     call: str | None = None
     """The call that changed it."""
     after_mode: int | None = None
@@ -125,6 +125,7 @@ class ChangedFile(Struct, frozen=True):
     @property
     def attributes(self) -> os.stat_result:
         """The mode and owner of the earlier file."""
+        # Callers read mode and owner only; the other fields have to be there.
         return os.stat_result((self.mode, 0, 0, 1, *self.owner, 0, 0, 0, 0))
 
 
@@ -162,7 +163,10 @@ class ChangeLog:
             entry = known.get((held.place.real, current_call())) or self._keep(held)
             if not entry.others and state_of(held) != entry.after:
                 entry = replace(entry, others=True)
-            after = None if data is None else ("file", _hash_of(data))
+            after: State = None
+            if data is not None:
+                after = ("file", _hash_of(data))
+            # Before the change: a crash must not leave a changed file without an entry.
             self._write(known, replace(entry, after=after))
         try:
             yield
@@ -180,6 +184,7 @@ class ChangeLog:
             for entry in entries:
                 earlier = known.get((entry.path, entry.call))
                 known[entry.path, entry.call] = earlier.then(entry) if earlier else entry
+            # The backups must be on disk before the index names them.
             sync_folder(self.folder)
             self._append(known[entry.path, entry.call] for entry in entries)
 
@@ -223,9 +228,12 @@ class ChangeLog:
         made: set[Path] = set()
         for entry in self.entries(calls):
             first = found.get(entry.path)
-            if first is None and entry.path in made and entry.before == _FOLDER:
-                entry = replace(entry, before=None, mode=0)
-            found[entry.path] = first.then(entry) if first else entry
+            if first is not None:
+                found[entry.path] = first.then(entry)
+            elif entry.path in made and entry.before == _FOLDER:
+                found[entry.path] = replace(entry, before=None, mode=0)
+            else:
+                found[entry.path] = entry
             # File tools create these folders without an entry of their own.
             for folder in list(entry.path.parents)[: entry.made]:
                 made.add(folder)
@@ -234,7 +242,7 @@ class ChangeLog:
         return found.values()
 
     def made(self, path: Path, digest: str) -> bool:
-        """Return True if the session created this content and nobody changed it since."""
+        """Return True if the session created this content, and it has not changed since."""
         found = next((entry for entry in self._touched(None) if entry.path == path), None)
         return (
             found is not None
@@ -265,6 +273,7 @@ class ChangeLog:
 
     def can_clone(self, held: HeldFile) -> bool:
         """Return True if the file system can clone a file, whatever its size."""
+        # No system call reports this, so the file is cloned once for a test.
         with os.fdopen(held.open(), "rb") as source, TemporaryFile(dir=self.log.parent) as target:
             return clone_file(source.fileno(), target.fileno())
 
@@ -387,6 +396,7 @@ class ChangeLog:
     def _kept(self) -> int:
         """Return the total size of all backups."""
         if self._size is None:
+            # Clones are left out: they share their blocks with the file.
             self._size = sum(
                 each.stat().st_size
                 for each in self.folder.iterdir()
@@ -465,7 +475,9 @@ def logs_of_others(log: ChangeLog) -> list[ChangeLog]:
 def _state(entry: Entry | None) -> State:
     """Return the state of a path, from what a command found or left there."""
     kinds = {"folder": "directory", "pipe": "special"}
-    return None if entry is None else (kinds.get(entry.kind, entry.kind), entry.detail)
+    if entry is None:
+        return None
+    return kinds.get(entry.kind, entry.kind), entry.detail
 
 
 def state_of(held: HeldFile) -> State:

@@ -23,8 +23,10 @@ from forge_cli.sandbox.trial.copies import drop_copies
 
 TRIED = "tried.json"
 """The file of a trial that waits for an answer."""
+# One random number: ``replace_in`` and ``staging_folder``. With an ID: a trial being applied.
 _TEMPORARY = re.compile(r"\.forge-(?:[0-9a-f]{16}|(?P<id>[0-9a-f]{12})-[0-9a-f]{12})\.tmp")
 _PARKED = re.compile(r"\.forge-undo-[0-9a-f]{16}")
+# The unit of st_blocks, whatever the blocks of the file system are.
 _BLOCK_BYTES = 512
 Kind = Literal["trial", "temporary", "undo"]
 
@@ -72,13 +74,17 @@ def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
     pending: dict[str, Path] = {}
     for log in _logs_with_trials():
         pid = lock_holder(log)
-        kept = f"process {pid} is using its session" if pid else None
+        kept: str | None = None
+        if pid:
+            kept = f"process {pid} is using its session"
         for each in _unfinished(log.with_suffix(TRIALS)):
             found.append(Leftover("trial", each, _size_of(each), kept))
         for each in _begun(log):
             pending[staging_id(each.resolve())] = each
+    # ``folder`` is optional, and may be the home itself.
     for around in dict.fromkeys(filter(None, (home, folder))):
         found += _find_files(around, pending)
+    # A folder inside the home is searched twice.
     return list({each.path: each for each in found}.values())
 
 
@@ -115,7 +121,7 @@ def _logs_with_trials() -> list[Path]:
 
 
 def _unfinished(trials: Path) -> Iterator[Path]:
-    """Yield the folders of trials that ended before anybody was asked or they were applied."""
+    """Yield the folders of trials that ended before a person was asked or they were applied."""
     with suppress(OSError):
         for folder in sorted(trials.iterdir()):
             if not is_begun(folder) and not (folder / TRIED).exists():

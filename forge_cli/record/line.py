@@ -86,12 +86,15 @@ class Line(Struct):
         data |= redactor.redact(event.payload())
         if event.transient:
             return cls(data, _written=f"{_line_text(data)}\n")
-        return cls(data, _written=_seal(data, after, prove if _is_consent(data) else None))
+        if not _is_consent(data):
+            prove = None
+        return cls(data, _written=_seal(data, after, prove))
 
     @classmethod
     def read(cls, piece: bytes, where: Mark = NOWHERE) -> Line:
         """Return the line in ``piece``, which has no newline; raise BadLine for other text."""
         try:
+            # With a lone surrogate the line can still be shown, but is never ``intact``.
             data = json.loads(piece.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
             raise BadLine(place_of(error, where)) from None
@@ -124,6 +127,7 @@ class Line(Struct):
 
     def _read_event(self) -> AnyEvent:
         for key, kind in _ENVELOPE:
+            # The exact type, because isinstance would accept True as an int.
             if type(self.data.get(key)) is not kind and (key in self.data or key != "delegation"):
                 expected = "text" if kind is str else "whole number"
                 raise BadLine(self.where, f"{key}: not a {expected}")

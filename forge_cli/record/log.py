@@ -75,7 +75,9 @@ def read_readable(path: Path) -> Log:
 def broken_link(log: Log) -> str | None:
     """Return the first break in the hash chain as a sentence, or None if it is intact."""
     broken = _broken(log)
-    return f"line {broken[0]}: {broken[1]}" if broken else None
+    if broken is None:
+        return None
+    return f"line {broken[0]}: {broken[1]}"
 
 
 def damage_of(log: Log) -> str | None:
@@ -84,13 +86,16 @@ def damage_of(log: Log) -> str | None:
     bad = log.bad[0].where if log.bad else None
     if bad and (broken is None or bad.line <= broken[0]):
         return f"{bad}: {log.bad[0].message}"
-    return f"{log.path}:{broken[0]}: {broken[1]}" if broken else None
+    if broken is None:
+        return None
+    return f"{log.path}:{broken[0]}: {broken[1]}"
 
 
 def missing_line(log: Log) -> str | None:
     """Return the first gap in the sequence numbers as a sentence, or None if no line is missing."""
-    whole = all(line.seq == number for number, line in enumerate(log.lines, 1))
-    return None if whole else broken_link(log)
+    if all(line.seq == number for number, line in enumerate(log.lines, 1)):
+        return None
+    return broken_link(log)
 
 
 def _broken(log: Log) -> tuple[int, str] | None:
@@ -158,7 +163,9 @@ def files_by_time() -> list[tuple[int, Path]]:
 def find_session(name: str) -> Path:
     """Return the log of a session by its ID, a part of the ID, ``last``, or a path."""
     given = Path(name)
-    return given if given.suffix == SUFFIX and os.path.isfile(given) else find_own_session(name)
+    if given.suffix == SUFFIX and os.path.isfile(given):
+        return given
+    return find_own_session(name)
 
 
 def find_record(name: str) -> Path:
@@ -178,7 +185,8 @@ def find_record(name: str) -> Path:
 def find_own_session(name: str) -> Path:
     """Return the log of a session in the home by its ID, a part of it, or ``last``."""
     files = session_files()
-    match _last(files) if name == LAST_SESSION else _named(name, files):
+    named = _last(files) if name == LAST_SESSION else _named(name, files)
+    match named:
         case [path]:
             return path
         case []:
@@ -190,11 +198,9 @@ def find_own_session(name: str) -> Path:
             )
         case several:
             ids = "\n  ".join(path.stem for path in several[:MAX_CANDIDATES])
-            more = (
-                f"\n  and {len(several) - MAX_CANDIDATES} more"
-                if len(several) > MAX_CANDIDATES
-                else ""
-            )
+            more = ""
+            if len(several) > MAX_CANDIDATES:
+                more = f"\n  and {len(several) - MAX_CANDIDATES} more"
             raise WorkerError(
                 None,
                 f"'{name}' matches {len(several)} sessions; type more of the ID",
@@ -203,7 +209,10 @@ def find_own_session(name: str) -> Path:
 
 
 def _last(files: Sequence[Path]) -> list[Path]:
-    return next(([path] for path in files if _may_be_session(path)), [])
+    for path in files:
+        if _may_be_session(path):
+            return [path]
+    return []
 
 
 def _may_be_session(path: Path) -> bool:
@@ -216,10 +225,13 @@ def _may_be_session(path: Path) -> bool:
 
 def _named(name: str, files: Sequence[Path]) -> list[Path]:
     """Return the session with this ID, else all that begin or, failing that, end with it."""
-    ids = {path.stem: path for path in files if name}
-    exact = [path for session, path in ids.items() if session == name]
+    if not name:
+        return []
+    ids = {path.stem: path for path in files}
+    if name in ids:
+        return [ids[name]]
     begin = [path for session, path in ids.items() if session.startswith(name)]
-    return exact or begin or [path for session, path in ids.items() if random_end(session) == name]
+    return begin or [path for session, path in ids.items() if random_end(session) == name]
 
 
 def random_end(session: str) -> str:

@@ -55,7 +55,10 @@ class Whereabouts(Struct, frozen=True):
 
     def target_of(self, source: Path) -> Path | None:
         """Return the path to which the content of a file returns, or None."""
-        return next((path for path, moved in self.back.items() if moved.file.path == source), None)
+        for path, moved in self.back.items():
+            if moved.file.path == source:
+                return path
+        return None
 
     def doubt(self, file: ChangedFile, held: HeldFile, state: State) -> str | None:
         """Return the reason to keep a file that may be the only copy of some content."""
@@ -126,6 +129,7 @@ def _find_back(
     back: dict[Path, Moved] = {}
     for file in lost:
         own = parking_place(file)
+        # The content in the file's own parking place comes first, if it fits.
         fitting_parked = sorted(
             (parked for parked, state in waiting if state == file.before),
             key=lambda parked: parked.path != own.path,
@@ -177,8 +181,10 @@ def _may_hold(file: ChangedFile, held: HeldFile, lost: ChangedFile) -> bool:
     gained = size - file.size
     if _has_name_of(file, lost) or _stem(file) == _stem(lost):
         return True
+    # Half to twice the size: probably an edited or converted version.
     if gained * _MIN_RATIO >= lost.size or lost.size <= 2 * size <= 4 * lost.size:
         return True
+    # The longest of these signatures has six bytes.
     return held.read(8).startswith(_COMPRESSED) or _GIT_OBJECTS in pairwise(file.parts)
 
 

@@ -63,6 +63,7 @@ class OpenSession:
     def _changes(self) -> ChangeLog:
         from forge_cli.record.changes import ChangeLog
 
+        # Only ``open_changes`` calls this, and only if there is a log.
         return ChangeLog(cast(RecordLog, self.log).path)
 
 
@@ -91,6 +92,7 @@ def open_session(
         # Temporary files of killed processes would stay for ever otherwise.
         sweep_folder(sessions_folder())
         if has_trials():
+            # Code for earlier sessions is loaded only if it is needed, since most sessions are new.
             from forge_cli.record.leftovers import drop_all_unfinished
 
             drop_all_unfinished()
@@ -149,7 +151,9 @@ def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
         return OpenSession(session, stack.enter_context(SessionLog.create(session_file(session))))
     except OSError as error:
         if warn is None or error.errno in DISK_FULL:
-            remedy = "free some space" if error.errno in DISK_FULL else "make it writable"
+            remedy = "make it writable"
+            if error.errno in DISK_FULL:
+                remedy = "free some space"
             raise SessionLost(
                 f"the session cannot be saved: {os_error_text(error)}",
                 hint=f"{remedy}, or use --ephemeral",

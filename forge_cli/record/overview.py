@@ -79,7 +79,9 @@ def session_overview(path: Path) -> Overview:
 
 def _with_holder(path: Path, seen: Overview) -> Overview:
     pid = lock_holder(path)
-    return replace(seen, pid=pid, status="running") if pid else seen
+    if not pid:
+        return seen
+    return replace(seen, pid=pid, status="running")
 
 
 def read_overview(path: Path) -> Overview:
@@ -131,7 +133,9 @@ def _update(data: bytes, beginning: bytes, after: int = 0) -> events.SessionUpda
     """Return the last update of this kind after an offset, or an empty one."""
     place = data.rfind(beginning, max(0, after))
     found = _event(line_at(data, place))
-    return found if isinstance(found, events.SessionUpdate) else events.SessionUpdate()
+    if isinstance(found, events.SessionUpdate):
+        return found
+    return events.SessionUpdate()
 
 
 def _count_calls(data: bytes) -> int:
@@ -162,7 +166,8 @@ def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
         last = last or line
         if line is None or line.type != ApprovalResponse.type:
             ended = _event(line)
-            return ended.result if isinstance(ended, events.SessionEnd) else {}, last
+            result = ended.result if isinstance(ended, events.SessionEnd) else {}
+            return result, last
         end = data.rfind(b"\n", 0, end - 1) + 1
     return {}, last
 
@@ -210,7 +215,9 @@ def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] 
     try:
         seen = {**asdict(look(path))}
     except WorkerError as error:
-        return {"session": path.stem, "error": error.message} if path.exists() else None
+        if not path.exists():
+            return None
+        return {"session": path.stem, "error": error.message}
     del seen["waits"]
     return seen
 
@@ -220,7 +227,10 @@ def fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row.get("batch") or row["session"], []).append(row)
-    return [_fold(group) if group[0].get("batch") else group[0] for group in groups.values()]
+    folded: list[dict[str, Any]] = []
+    for group in groups.values():
+        folded.append(_fold(group) if group[0].get("batch") else group[0])
+    return folded
 
 
 def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -44,13 +44,14 @@ def answer_request(
         chosen = replace(_chosen(read, open_requests(read.lines), request, pid), pid=pid)
         _hand_over(read, chosen, decision)
         return read, chosen, [chosen]
-    # Nobody uses the session: its lock is held while the answer is written, so that none can resume
-    # it meanwhile.
+    # No process uses the session. It is locked until the answer is written, so that no other
+    # process resumes it meanwhile.
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)
         waiting = requests_of(read.lines, log.proofs.unproven(read.lines))
         chosen = _chosen(read, waiting, request)
+        # The proof of an empty text is not used; it shows whether the key can be read.
         if decision.approved and log.proofs.prove("") is None:
             hint = "make the file readable and writable, then answer again"
             raise ForgeError(
@@ -78,6 +79,7 @@ def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
 
 
 def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None = None) -> Waiting:
+    # People may leave out the prefix, which all these IDs have.
     found = [each for each in waiting if each.id.startswith((request, f"approval_{request}"))]
     exact = [each for each in found if each.id == request]
     match exact or found:
@@ -182,12 +184,16 @@ def last_waiting(warn: Callable[[str], None]) -> Path | None:
     Return None if nothing is pending.
     """
     waiting = [(each.answer is None, each.time, path) for path, each in waiting_requests(warn)]
-    return max(waiting)[2] if waiting else None
+    if not waiting:
+        return None
+    return max(waiting)[2]
 
 
 def _may_wait(path: Path, seen: Overview) -> bool:
     """Return True if a session may wait for an answer, parked or running."""
-    return may_be_asking(path) if seen.pid else seen.waits
+    if seen.pid:
+        return may_be_asking(path)
+    return seen.waits
 
 
 def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[Waiting]:

@@ -14,6 +14,7 @@ from forge_cli.files.lock import acquire_file_lock, hold_file_lock
 from forge_cli.files.regular import read_regular
 
 LOCK = ".lock"
+# Half a second in total: enough to write an ID, or to test a lock.
 _MAX_ATTEMPTS = 25
 _RETRY_DELAY = 0.02
 _FOLDER, SUFFIX = "sessions", ".jsonl"
@@ -92,6 +93,7 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
+        # Another user's process, or a number out of range: only the lock itself shows more.
         return True
     return True
 

@@ -39,7 +39,9 @@ class Proofs:
         """
         if self.given is None:
             real = self.log.resolve()
-            place = real.name if real.parent == sessions_folder().resolve() else str(real)
+            place = str(real)
+            if real.parent == sessions_folder().resolve():
+                place = real.name
             self.given = hmac.digest(_user_key(), os.fsencode(place), "sha256")
         return self.given
 
@@ -61,9 +63,12 @@ class Proofs:
 
     def _is_proven(self, line: Line) -> bool:
         said = line.data.get("proof")
-        proof = self.prove(line.unproven_text()) if isinstance(said, str) else None
+        if not isinstance(said, str):
+            return False
+        proof = self.prove(line.unproven_text())
+        # As bytes, because compare_digest refuses text that is not ASCII.
         return proof is not None and hmac.compare_digest(
-            str(said).encode(errors="replace"), proof.encode()
+            said.encode(errors="replace"), proof.encode()
         )
 
 
@@ -85,6 +90,7 @@ def _user_key() -> bytes:
     """Return the key in the home, created on first use and readable only by the user."""
     file = key_file()
     try:
+        # One byte more, so that a longer file is not taken for a key.
         key = read_regular(file, _KEY_LENGTH + 1)
     except FileNotFoundError:
         make_private(file.parent)
@@ -92,7 +98,8 @@ def _user_key() -> bytes:
     if len(key) == _KEY_LENGTH:
         return key
     with hold_file_lock(file):
-        # Again under the lock: another process may have written the key in the meantime.
+        # Again under the lock: another process may have written the key in the meantime. Locking
+        # creates a missing file, which is empty then.
         if len(key := read_regular(file, _KEY_LENGTH + 1)) != _KEY_LENGTH:
             key = secrets.token_bytes(_KEY_LENGTH)
             replace_file(file, key, mode=0o600)

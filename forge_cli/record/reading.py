@@ -74,4 +74,6 @@ def verdict_sentence(row: dict[str, Any]) -> str:
     if not row["ok"]:
         return f"{row['session']}: {row['problem']}"
     sentence = f"{row['session']}: ok, {row['lines']} lines"
-    return f"{sentence}, ignoring an unfinished last one" if row["unfinished"] else sentence
+    if row["unfinished"]:
+        sentence += ", ignoring an unfinished last one"
+    return sentence

@@ -94,6 +94,7 @@ class RecordLog:
             return
         if self._failure is None:
             self._write(line)
+        # A session still ends after a failed write, and must not fail again there.
         elif line.type != SessionEnd.type:
             raise self._failure
 
@@ -139,7 +140,9 @@ class RecordLog:
         else:
             problem = f"the session's log cannot be written any more: {error.strerror}"
             has_lines = self._file and self._file.size and self.path.exists()
-            resume = f" and resume with -r {self.path.stem}" if has_lines else ""
+            resume = ""
+            if has_lines:
+                resume = f" and resume with -r {self.path.stem}"
             hint = f"make room for {self.path}{resume}{self.alternative}"
         self._failure = SessionLost(problem, hint=hint)
         return self._failure
@@ -176,7 +179,9 @@ def _not_writable(path: Path, error: OSError) -> SessionLost:
 
 def os_error_text(error: OSError) -> str:
     """Return the reason of an error, with the file if it names one."""
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error.strerror)
 
 
 Sink = Callable[[Line], None]

@@ -54,7 +54,8 @@ class RedoLog(ChangeLog):
     def begun(self) -> Step | None:
         """The step that was interrupted, or None."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            return "redo" if read_regular(self.folder / _MARK) == b"redo" else "undo"
+            is_redo = read_regular(self.folder / _MARK) == b"redo"
+            return "redo" if is_redo else "undo"
         return None
 
     def mark(self, step: Step) -> None:
@@ -102,9 +103,9 @@ class RedoLog(ChangeLog):
         new = [
             entry for entry in found.values() if not _is_known(known.get((entry.path, None)), entry)
         ]
-        self._keep_entries(
-            log, {file.path for file in (*passed, *(each.file for each in plans))}, calls
-        )
+        paths = {passing.path for passing in passed}
+        paths.update(each.file.path for each in plans)
+        self._keep_entries(log, paths, calls)
         self._append(new)
         known.update({(entry.path, None): entry for entry in new})
 
@@ -176,7 +177,9 @@ class RedoLog(ChangeLog):
         """Back up a file, by a hard link if possible; return the reason if that fails."""
         info = held.info()
         is_vast = info.size > READ_MAX
-        target = self._clone_of(held.place.real, digest) if is_vast else self.folder / digest
+        target = self.folder / digest
+        if is_vast:
+            target = self._clone_of(held.place.real, digest)
         too_large = f"files of more than {READ_MAX >> 20} MB are not backed up"
         if is_source:  # the undo moves it, and a redo can move it again
             return too_large
@@ -272,6 +275,7 @@ def _link(held: HeldFile, target: Path) -> bool:
     An undo replaces or deletes the file, but never writes to it.
     """
     place = held.place
+    # A write through another name of the file would change the backup as well.
     if place.info is None or place.info.st_nlink != 1:
         return False
     try:

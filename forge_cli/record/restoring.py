@@ -63,7 +63,9 @@ def state_now(file: ChangedFile) -> State:
 
 def failure_reason(error: Exception) -> str:
     """Return the reason of a failed step for the user."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)
 
 
 def restore_file(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
@@ -73,7 +75,8 @@ def restore_file(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> N
             os.chmod(held.place.name, file.mode, dir_fd=held.place.folder)
             return
     _make_way(file, kind)
-    with hold_changed_file(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
+    access = Access.WRITE if kind == "file" else Access.DELETE
+    with hold_changed_file(file, access) as held:
         if kind == "file":
             with log.kept(file, detail) as data:
                 if held.kind == "link":  # otherwise the target of the link would be written

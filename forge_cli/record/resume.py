@@ -129,7 +129,9 @@ def past_of(state: SessionState) -> Past:
     The session state may take more lines later.
     """
     root = state.workers.get(None)
-    past = replace(_past(root), reply=_reply(root)) if root else Past()
+    past = Past()
+    if root:
+        past = replace(_past(root), reply=_reply(root))
     waiting = set(_waiting_calls(past))
     below = (identity for key, identity in state.in_flight_below.items() if key not in waiting)
     return replace(past, in_flight=past.in_flight.union(below))
@@ -144,11 +146,12 @@ def _past(worker: WorkerState) -> Past:
     missing = [call for call in worker.turn.values() if call.result is None]
     # Innermost first, since an outer call ends only after the calls that it made.
     inner = list(reversed(worker.inner.values()))
-    pending = {
-        call.call.id: Pending(request.request_id, request.fingerprint, request.stamp, call.answer)
-        for call in missing
-        if (request := call.open_request)
-    }
+    pending: dict[str, Pending] = {}
+    for call in missing:
+        if request := call.open_request:
+            pending[call.call.id] = Pending(
+                request.request_id, request.fingerprint, request.stamp, call.answer
+            )
     children: dict[str, tuple[PastChild, ...]] = {}
     ended: list[PastChild] = []
     for call in missing:
@@ -216,7 +219,9 @@ def _children(call: CallState) -> tuple[PastChild, ...]:
 def _child(call: str, task: str, worker: WorkerState) -> PastChild:
     past = _past(worker)
     status = worker.update.status if worker.update else None
-    answer = past.messages[-1].text if status == "completed" and past.messages else None
+    answer: str | None = None
+    if status == "completed" and past.messages:
+        answer = past.messages[-1].text
     return PastChild(
         task, worker.name, call, past, answer, open=status in ("started", "resumed", "parked")
     )
@@ -247,6 +252,9 @@ def resume_of(read: Log, log: RecordLog | None) -> Resumed:
     start = state.start
     if start is None:
         return resumed
+    # These are not models: such a session has only calls of other programs.
     model = None if start.model in (CLIENTS, OTHER_TOOLS) else start.model
-    schema = None if start.output_schema is None else dict(start.output_schema)
+    schema: JsonObject | None = None
+    if start.output_schema is not None:
+        schema = dict(start.output_schema)
     return replace(resumed, model=model, output_schema=schema, read_only=start.read_only)

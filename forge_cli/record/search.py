@@ -35,6 +35,7 @@ def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
 
     An unreadable log has none.
     """
+    # The longest part of the text that every JSON writes in the same way.
     plain = max(_ESCAPED.split(wanted), key=len).encode()
     with suppress(OSError):
         data = read_regular(path)
@@ -48,6 +49,7 @@ def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
 
 def may_contain(data: bytes, plain: bytes) -> bool:
     """Return True if these letters may occur in any case, so that few lines have to be parsed."""
+    # Beyond ASCII, folding the case can change letters and lengths, as from one sharp s to "ss".
     return not data.isascii() or plain in data.lower()
 
 
@@ -61,7 +63,9 @@ def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
         said = next((text for text in _texts(line.event) if wanted in text.casefold()), None)
     except BadLine:
         return None
-    return {"event": line.type, "excerpt": _excerpt(said, wanted)} if said is not None else None
+    if said is None:
+        return None
+    return {"event": line.type, "excerpt": _excerpt(said, wanted)}
 
 
 def _texts(event: AnyEvent) -> Iterator[str]:
@@ -84,7 +88,10 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield from strings_in(args)
         case events.ToolResult(value=value, error=error, status=status):
             texts = (error or "", value.text(), *strings_in(value.wire()))
-            yield from map(interrupted_for_people, texts) if status == "interrupted" else texts
+            if status == "interrupted":
+                yield from map(interrupted_for_people, texts)
+            else:
+                yield from texts
         case events.ApprovalRequired(request=request):
             yield request.reason
         case ApprovalResponse(decision=decision):
@@ -132,4 +139,6 @@ def _excerpt(text: str, wanted: str) -> str:
     place = max(text.casefold().find(wanted), 0)
     start, end = max(place - EXCERPT_MARGIN, 0), place + len(wanted) + EXCERPT_MARGIN
     words = " ".join(text[start:end].split())
-    return f"{'...' if start else ''}{words}{'...' if end < len(text) else ''}"
+    before = "..." if start else ""
+    after = "..." if end < len(text) else ""
+    return f"{before}{words}{after}"

@@ -146,7 +146,9 @@ class WorkerState:
         """
         in_flight = frozenset(self.in_flight.values())
         results = [each.as_result() or each.as_cut_off(in_flight) for each in self.turn.values()]
-        return (Message("tool", results=tuple(results)),) if results else ()
+        if not results:
+            return ()
+        return (Message("tool", results=tuple(results)),)
 
     def close_turn(self) -> None:
         """Move the results of the current turn into the history."""
@@ -373,6 +375,7 @@ class SessionState:
         """Return the workers from the root to the one with this task."""
         worker = self.workers.get(delegation)
         path = (worker.name,) if worker else ()
+        # The limit ends the loop if the parents in a damaged log are circular.
         while worker and worker.update and len(path) <= len(self.workers):
             path = (worker.update.parent, *path)
             worker = self.workers.get(worker.update.within)
@@ -392,7 +395,9 @@ def restored_message(message: Message) -> Message:
 
     A provider needs its native form unchanged, or not at all.
     """
-    return replace(message, native=None) if has_mark(message.native) else message
+    if has_mark(message.native):
+        return replace(message, native=None)
+    return message
 
 
 def without_results(message: Message, elided: Collection[str]) -> Message:
@@ -402,10 +407,11 @@ def without_results(message: Message, elided: Collection[str]) -> Message:
     """
     if not any(result.call_id in elided for result in message.results):
         return message
-    results = [
-        replace(result, text=ELIDED_RESULT, files=()) if result.call_id in elided else result
-        for result in message.results
-    ]
+    results: list[CallResult] = []
+    for result in message.results:
+        if result.call_id in elided:
+            result = replace(result, text=ELIDED_RESULT, files=())
+        results.append(result)
     return replace(message, results=tuple(results))
 
 
@@ -414,4 +420,6 @@ def cut_off_text(call: ToolCall, in_flight: Container[str]) -> str:
 
     It differs if the identity of the call is in ``in_flight``, because the call may have run.
     """
-    return UNCERTAIN_CALL if call_identity(call.name, call.args) in in_flight else INTERRUPTED_CALL
+    if call_identity(call.name, call.args) in in_flight:
+        return UNCERTAIN_CALL
+    return INTERRUPTED_CALL

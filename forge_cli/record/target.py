@@ -44,6 +44,7 @@ def check_target(
         )
     if stat.S_ISDIR(mode):
         raise UsageError(f"{option} {file}: that is a folder; name a file in it")
+    # Terminals and /dev/null are character devices, which can be written like files.
     if not stat.S_ISREG(mode) and (regular or not stat.S_ISCHR(mode)):
         raise UsageError(
             f"{option} {file}: that is not a regular file", hint="name a file, or a new one"
@@ -76,6 +77,7 @@ def write_target(file: Path, text: str) -> None:
                 os.close(folder)
             return
         except OSError as error:
+            # In a read-only folder or for a mount point, only the content can be replaced.
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY):
                 raise
     with open(file, "wb") as stream:

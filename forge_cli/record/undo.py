@@ -50,7 +50,7 @@ class Undoing(Struct, frozen=True):
     left: str | None = None
     """The reason why the file stays as it is."""
     other: Path | None = None
-    """The file from which its content is moved, or to which."""
+    """The file that its content comes from, or goes to."""
     now: State = None
     """The present state of its path."""
 
@@ -103,6 +103,7 @@ def undo_changes(
     moved = find_moved(log, files, calls)
     refused: dict[Path, Undoing] = {}
     if before is not None:
+        # Planning and undoing ask about the same files, so each answer is kept.
         confirm = _Answers(confirm)
         wanted: list[Undoing] = []
         for file in files:
@@ -125,10 +126,13 @@ def undo_changes(
             *(each.file for each in refused.values() if _was_a_file(each.file)),
         )
         moved = replace(moved, back=back, missing=missing)
-    done = [
-        refused.get(file.path) or _undo_one(log, _plan_file(log, file, moved), moved, confirm)
-        for file in files
-    ]
+    done: list[Undoing] = []
+    for file in files:
+        result = refused.get(file.path)
+        if result is None:
+            # Planned only now, because the steps before may have changed its folder.
+            result = _undo_one(log, _plan_file(log, file, moved), moved, confirm)
+        done.append(result)
     emptied = [each.file for each in done if not each.left and each.file.before is None]
     for file in (*emptied, *log.passing(calls)):
         remove_folders(file)
@@ -186,8 +190,10 @@ def _plan_file_early(
             restored.add(each.path)
     for folder in file.path.parents:
         if folder in restored and (folder.is_symlink() or not folder.is_dir()):
-            lost = file.unkept and not log.has(file)
-            return Undoing(file, "restore", left=file.unkept if lost else None)
+            left: str | None = None
+            if file.unkept and not log.has(file):
+                left = file.unkept
+            return Undoing(file, "restore", left=left)
     return plan
 
 
@@ -228,7 +234,11 @@ def _judge(
         return replace(found, newer=f"it was changed after the {log.changed_since}")
     if file.others:
         return replace(found, newer="somebody else changed it during the session")
-    return replace(found, newer=None if target else moved.doubt(file, held, now))
+    # Content that returns to its earlier path is not lost when this file goes.
+    newer: str | None = None
+    if target is None:
+        newer = moved.doubt(file, held, now)
+    return replace(found, newer=newer)
 
 
 def _is_only_mode(file: ChangedFile) -> bool:
@@ -279,7 +289,9 @@ def _undo_one(log: ChangeLog, plan: Undoing, moved: Whereabouts, confirm: Confir
 
 def _put_back(plan: Undoing, moved: Moved) -> Undoing:
     """Move parked content to its path; if that fails, back to where it was."""
-    parked = moved.file if moved.is_parked else parking_place(plan.file)
+    parked = parking_place(plan.file)
+    if moved.is_parked:
+        parked = moved.file
     try:
         put_back(parked, plan.file)
     except (ForgeError, ToolError, OSError) as error:
