@@ -1,1 +1,1 @@
-"""Tools and configs from what people write, with JSON Schema below them."""
+"""Tools and settings as people write them, checked with JSON Schema."""

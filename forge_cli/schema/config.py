@@ -55,9 +55,10 @@ class Config(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        config = handler(cls._canonical(data) if isinstance(data, dict) else data)
-        if isinstance(data, dict):
-            config._source = data
+        if not isinstance(data, dict):
+            return handler(data)
+        config = handler(cls._canonical(data))
+        config._source = data
         return config
 
     @classmethod
@@ -102,7 +103,9 @@ class Config(BaseModel):
         """Return a raw part of the input with its marks, for the code that parses it."""
         data: Any = self._source
         for step in loc:
-            data = data.get(step) if isinstance(data, dict) else None
+            if not isinstance(data, dict):
+                return None
+            data = data.get(step)
         return data
 
     def where(self, *loc: str | int) -> Mark | None:

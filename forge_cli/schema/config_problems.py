@@ -28,7 +28,9 @@ def unknown(key: str, names: Iterable[str], inner: Mapping[str, str]) -> dict[st
     if section := inner.get(snake_case(key)):
         remedy = f"it belongs under {section}: {{{snake_case(key)}: ...}}"
     else:
-        listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
+        listed = "it takes no keys"
+        if known:
+            listed = f"known here: {', '.join(known)}"
         remedy = did_you_mean(snake_case(key), known, listed)
     return {"key": key, "problem": f"unknown key '{cut(key, _MAX_SHOWN, 'middle')}'; {remedy}"}
 
@@ -43,10 +45,12 @@ def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | Mark | None) -
     else:
         mark = where_in(data, loc)
     place = dotted((*at, *loc))
-    return WorkerError(
-        mark or (Mark(file) if isinstance(file, str) else file),
-        f"{place}: {_problem(error)}" if place else _problem(error),
-    )
+    problem = _problem(error)
+    if place:
+        problem = f"{place}: {problem}"
+    if mark is None:
+        mark = Mark(file) if isinstance(file, str) else file
+    return WorkerError(mark, problem)
 
 
 def _problem(error: ErrorDetails) -> str:

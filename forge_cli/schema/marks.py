@@ -52,7 +52,8 @@ def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
                 return mark
             # The value of a block starts on a later line; its key is where a reader looks.
             nested = isinstance(data[name], dict | list)
-            mark = (data.keys_at if nested or (last and key) else data.values_at)[name]
+            marks = data.keys_at if nested or (last and key) else data.values_at
+            mark = marks[name]
             data = data[name]
         elif isinstance(data, MarkedList) and isinstance(step, int) and step < len(data):
             mark = data.items_at[step]
@@ -65,7 +66,9 @@ def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
 def snake_twin(key: str) -> str:
     """Return the snake_case form of a camelCase key; other keys, such as ``Sandbox``, unchanged."""
     name = snake_case(key)
-    return name if camel_case(name) == key else key
+    if camel_case(name) == key:
+        return name
+    return key
 
 
 def dotted(loc: Loc) -> str:

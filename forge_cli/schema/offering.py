@@ -178,7 +178,9 @@ def _schema_beside(module: ModuleType, name: str) -> Any:
     spellings = [each for each in (f"{name}_schema", f"{name}Schema") if each in vars(module)]
     if len(spellings) > 1:
         raise SchemaError(f"there are both {' and '.join(spellings)}; keep one")
-    return getattr(module, spellings[0]) if spellings else None
+    if not spellings:
+        return None
+    return getattr(module, spellings[0])
 
 
 def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:

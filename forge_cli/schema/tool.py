@@ -113,7 +113,9 @@ class Tool:
 
     def author_of(self, value: ResultValue) -> str | None:
         """Return the distribution whose renderer draws this result; None for a well-known kind."""
-        return self.source.distribution if self.source and isinstance(value, Custom) else None
+        if self.source is None or not isinstance(value, Custom):
+            return None
+        return self.source.distribution
 
     @property
     def mode(self) -> ToolMode:
@@ -153,8 +155,13 @@ class Tool:
         from forge_cli.schema.found_paths import declared_paths
 
         declared = declared_paths(self.schema.json_schema, args)
-        named: Any = () if self.touches is None else self.touches(args)
-        touched: list[Any] = [named] if named is None or isinstance(named, str) else list(named)
+        named: Any = ()
+        if self.touches is not None:
+            named = self.touches(args)
+        # None and a text are reported as such, not as something that cannot be iterated.
+        touched: list[Any] = [named]
+        if named is not None and not isinstance(named, str):
+            touched = list(named)
         if wrong := [use for use in touched if not isinstance(use, PathUse)]:
             raise ToolError(f"touches of {self.name} returned {wrong[0]!r}, which is not a PathUse")
         return [*declared, *touched]

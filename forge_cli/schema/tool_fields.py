@@ -139,9 +139,11 @@ def _manual(value: Any) -> ManualExecution | None:
 
 
 def _effects(value: Any) -> frozenset[Effect] | None:
+    if value is None:
+        return None
     several = [value] if isinstance(value, str | Effect) else value
     try:
-        return None if value is None else frozenset(map(_effect, several))
+        return frozenset(map(_effect, several))
     except (TypeError, ValueError):
         known = ", ".join(each.value for each in Effect)
         raise SchemaError(f"must be a list of effects ({known}), not {value!r}") from None
@@ -192,7 +194,9 @@ def _text(value: Any) -> str:
 
 
 def _schema(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) and not isinstance(value, dict) else value
+    if isinstance(value, Mapping) and not isinstance(value, dict):
+        return dict(value)
+    return value
 
 
 def positional_count(function: Callable[..., Any]) -> int | None:
@@ -257,7 +261,9 @@ class FunctionCall:
             return await self._call(args, context)
         # A synchronous function may return an awaitable, which belongs to the event loop.
         result = await self.in_thread(partial(self._call, args, context))
-        return await result if inspect.isawaitable(result) else result
+        if inspect.isawaitable(result):
+            return await result
+        return result
 
     def _call(self, args: Args, context: ToolContext | None) -> Any:
         values = dict(args)
@@ -285,7 +291,9 @@ class PlainCall:
         given = (args, context) if self.takes_context else (args,)
         call = partial(self.function, *given)
         result = call() if is_async(self.function) else await in_pool(call)
-        return await result if inspect.isawaitable(result) else result
+        if inspect.isawaitable(result):
+            return await result
+        return result
 
 
 def as_call(function: Any) -> Callable[..., Any]:

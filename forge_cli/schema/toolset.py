@@ -80,7 +80,7 @@ def _no_session() -> SessionRequests:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolsetEnv:
-    """What a toolset may know about its worker."""
+    """The facts about a worker for its toolsets, and its parts that they can use."""
 
     worker: str
     worker_dir: Path
@@ -96,7 +96,7 @@ class ToolsetEnv:
     register: Callable[[object, str], Sequence[type[Toolset]]] = _without_registering
     """Registers a local module under a name like a plugin, and returns its toolsets."""
     parent: Any = None
-    """The same toolset of the nearest parent worker with it; what it blocks stays blocked."""
+    """The same toolset of the nearest parent worker with it; calls that it blocks stay blocked."""
     open_session: Callable[[], SessionRequests] = _no_session
     """Returns ``session``."""
     toolset: str = ""
@@ -122,6 +122,7 @@ class ToolsetEnv:
     @property
     def data(self) -> Path:
         """A private folder of the toolset, created at the first use."""
+        # Without separators or a leading dot, so that the folder is always inside of ``data``.
         folder = self.home / "data" / re.sub(r"[^\w.-]|^\.", "_", self.toolset or "unnamed")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
@@ -194,7 +195,9 @@ class Toolset(Generic[ConfigT]):
             read = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
         self.config = read
         if env is not None:
-            self.env = env if env.toolset == self._title else replace(env, toolset=self._title)
+            if env.toolset != self._title:
+                env = replace(env, toolset=self._title)
+            self.env = env
 
     @property
     def _title(self) -> str:
@@ -284,7 +287,7 @@ class Toolset(Generic[ConfigT]):
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterable[Path]:
-        """Return files that determine what the toolset does; writing one always asks.
+        """Return files that determine the behavior of the toolset; writing one always asks.
 
         The files need not exist, and ``*`` matches any name. ``config`` is the section, parsed by
         ``Config``; ``folder`` is the folder of the worker file.
@@ -293,7 +296,7 @@ class Toolset(Generic[ConfigT]):
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        """Return what the toolset needs on this machine, by name and version, besides the worker.
+        """Return the requirements on this machine, by name and version, besides the worker.
 
         A machine that runs items of a batch must have the same. ``config`` is as for ``own_files``.
         """
@@ -355,7 +358,9 @@ async def settled(given: Any) -> Any:
 async def tools_of(toolset: Toolset) -> list[Tool]:
     """Return the tools of a toolset; raise SchemaError if ``tools()`` returns anything else."""
     found = await settled(toolset.tools())
-    tools = list(found) if isinstance(found, Iterable) else [found]
+    tools: list[Any] = [found]
+    if isinstance(found, Iterable):
+        tools = list(found)
     if wrong := [tool for tool in tools if not isinstance(tool, Tool)]:
         raise SchemaError(
             f"tools() of '{type(toolset).__name__}' returned {wrong[0]!r}, which is not a Tool"
@@ -375,5 +380,7 @@ def _tool_methods(cls: type[Toolset]) -> list[str]:
     """
     names: dict[str, None] = {}
     for base in reversed(cls.__mro__):
-        names.update({name: None for name, value in vars(base).items() if hasattr(value, OPTIONS)})
+        for name, value in vars(base).items():
+            if hasattr(value, OPTIONS):
+                names[name] = None
     return [name for name in names if hasattr(getattr(cls, name), OPTIONS)]

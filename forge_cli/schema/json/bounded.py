@@ -143,14 +143,18 @@ def unbounded_problem(schema: JsonObject) -> str | None:
     """Return why a third-party schema cannot be checked in bounded time; None if it can."""
     for part in _objects(schema):
         pattern = part.get("pattern")
-        found = [pattern] if isinstance(pattern, str) else []
+        found: list[str] = []
+        if isinstance(pattern, str):
+            found.append(pattern)
         by_pattern = part.get("patternProperties")
-        found += list(by_pattern) if isinstance(by_pattern, dict) else []
+        if isinstance(by_pattern, dict):
+            found += by_pattern
         if odd := next((each for each in found if linear_matcher(each) is None), None):
             return (
                 f"the pattern {odd!r} uses lookaround, backreferences or large repetitions, "
                 "so it cannot be checked in linear time"
             )
+        # The library checks this keyword with Python's own engine.
         if found and "unevaluatedProperties" in part:
             return "patterns together with unevaluatedProperties are not supported"
     return None

@@ -67,9 +67,10 @@ def lookup(ref: str, root: JsonObject) -> Any:
     if not ref.startswith("#"):
         return None
     if ref[1:2] not in ("", "/"):
-        return next(
-            (schema for schema in subschemas(root) if schema.get("$anchor") == ref[1:]), None
-        )
+        for schema in subschemas(root):
+            if schema.get("$anchor") == ref[1:]:
+                return schema
+        return None
     node: Any = root
     for step in ref.split("/")[1:]:
         # The order matters: '~01' is an escaped '~1', not a slash.
@@ -91,7 +92,10 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
     """
     seen = set() if seen is None else seen
     if not isinstance(schema, dict):
-        return [] if schema is False else [{}]
+        # The schema False admits nothing; anything else that is no object admits every value.
+        if schema is False:
+            return []
+        return [{}]
     rest = dict(schema)
     if isinstance(ref := rest.pop("$ref", None), str):
         if ref in seen:
@@ -119,7 +123,9 @@ def default_in(declared: Any, root: JsonObject) -> tuple[Any, ...]:
     if not own.keys() & {"$ref", "allOf"}:
         return ()
     branches = alternatives(own, root)
-    return (branches[0]["default"],) if len(branches) == 1 and "default" in branches[0] else ()
+    if len(branches) == 1 and "default" in branches[0]:
+        return (branches[0]["default"],)
+    return ()
 
 
 def as_mapping(value: Any) -> JsonObject:
@@ -148,7 +154,9 @@ def kinds(branch: JsonObject) -> frozenset[str]:
     declared = branch.get("type", _KINDS)
     named = frozenset({declared} if isinstance(declared, str) else declared)
     # JSON has one type of numbers, so every number admits integers.
-    return named | {"integer"} if "number" in named else named
+    if "number" in named:
+        return named | {"integer"}
+    return named
 
 
 def _admits(branch: JsonObject, value: Any) -> bool:
@@ -163,7 +171,9 @@ def member(branch: JsonObject, step: str | int) -> Any:
     """Return the schema of a property or item; an empty one if nothing is declared."""
     if isinstance(step, int):
         leading = branch.get("prefixItems", [])
-        return leading[step] if step < len(leading) else branch.get("items", {})
+        if step < len(leading):
+            return leading[step]
+        return branch.get("items", {})
     named = as_mapping(branch.get("properties"))
     if step in named or "patternProperties" in branch:
         return named.get(step, {})
@@ -221,4 +231,7 @@ def _literal(text: str) -> Any:
         return value
     # Python's json accepts blanks around a value, and NaN, neither of which is meant here.
     exact = text == text.strip() and not isinstance(value, str)
-    return value if exact and not (isinstance(value, float) and not math.isfinite(value)) else text
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if exact and is_finite:
+        return value
+    return text

@@ -98,7 +98,9 @@ def _field_type(branches: list[JsonObject]) -> FieldType:
         return "number"
     if admitted == {"boolean"}:
         return "boolean"
-    return "text" if "string" in admitted and not admitted & {"array", "object"} else "json"
+    if "string" in admitted and not admitted & {"array", "object"}:
+        return "text"
+    return "json"
 
 
 OptionValue = str | bool | list[str]

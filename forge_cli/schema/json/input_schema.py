@@ -110,8 +110,10 @@ class InputSchema:
             needed = cast(list[str], error.validator_value)
             properties = as_mapping(as_mapping(error.schema).get("properties"))
             for name in needed:
+                if name in holder:
+                    continue
                 declared = as_mapping(properties.get(name))
-                for stated in () if name in holder else default_in(declared, self.json_schema):
+                for stated in default_in(declared, self.json_schema):
                     default = deepcopy(stated)
                     inner = self._validator.evolve(schema=declared)
                     # The default itself may lack required fields that have defaults.
@@ -197,7 +199,9 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
         if not _PROPERTY_NAME.fullmatch(name):
             yield f"property name {name!r} must match ^{_PROPERTY_NAME.pattern}$"
     required = schema.get("required", [])
-    for name in required if isinstance(required, list) else ():
+    if not isinstance(required, list):
+        return
+    for name in required:
         if not isinstance(name, str) or name not in properties:
             yield f'"required" names {name!r}, which is not under "properties"'
 
@@ -246,5 +250,6 @@ def _count(value: Any) -> int:
 
 def _closed(schema: JsonObject) -> JsonObject:
     # A model that invents a field should hear about it, unless the schema allows other fields.
-    closing = {} if OPEN & schema.keys() else {"additionalProperties": False}
-    return {"properties": {}, **schema, **closing}
+    if OPEN & schema.keys():
+        return {"properties": {}, **schema}
+    return {"properties": {}, **schema, "additionalProperties": False}

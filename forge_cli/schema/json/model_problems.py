@@ -87,7 +87,9 @@ def _path_in(data: Any, detail: ErrorDetails) -> Loc:
         if step in within:
             path.append(step)
             data = within[step]
-    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)
+    if detail["type"] == "missing":
+        path.append(detail["loc"][-1])
+    return tuple(path)
 
 
 def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -> str:
@@ -135,7 +137,9 @@ def dropped_fields(value: Any, given: Any, schema: JsonObject, path: Loc = ()) -
         if not is_open and any(
             branch.get("properties", {}).keys() == fields.keys() for branch in around
         ):
-            yield from (unknown_field((*path, name), fields) for name in parts if name not in read)
+            for name in parts:
+                if name not in read:
+                    yield unknown_field((*path, name), fields)
     elif isinstance(value, dict):
         fields = value
     elif isinstance(value, list | tuple) and isinstance(given, list) and len(value) == len(given):
@@ -150,6 +154,7 @@ def _other_names(model: type[BaseModel]) -> Iterator[str]:
     """Yield other accepted names of fields: further aliases, and those of recorded args."""
     for info in model.model_fields.values():
         alias = info.validation_alias
-        for choice in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        for choice in choices:
             yield str(choice.path[0] if isinstance(choice, AliasPath) else choice)
         yield str(info.serialization_alias)

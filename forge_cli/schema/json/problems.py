@@ -59,7 +59,9 @@ _SCHEMA_KEYWORDS = frozenset(
 def expectation(schema: Any, root: JsonObject) -> str:
     """Describe the expected value, such as ``an integer >= 0 or null``; empty if unknown."""
     described = [_describe(branch) for branch in alternatives(schema, root)]
-    return " or ".join(dict.fromkeys(described)) if all(described) else ""
+    if not all(described):
+        return ""
+    return " or ".join(dict.fromkeys(described))
 
 
 def _describe(branch: JsonObject) -> str:
@@ -67,7 +69,9 @@ def _describe(branch: JsonObject) -> str:
         few = ", ".join(map(shown, listed[:_MAX_LISTED]))
         if len(listed) == 1:
             return few
-        return f"one of {few}, ..." if len(listed) > _MAX_LISTED else f"one of {few}"
+        if len(listed) > _MAX_LISTED:
+            few += ", ..."
+        return f"one of {few}"
     declared = branch.get("type", [])
     if isinstance(declared, str):
         declared = [declared]
@@ -77,12 +81,16 @@ def _describe(branch: JsonObject) -> str:
         if keyword in branch:
             limit = branch[keyword]
             # "at least 1 character", but "at least 2 characters"
-            limits.append((text.removesuffix("s") if limit == 1 else text).format(limit))
+            if limit == 1:
+                text = text.removesuffix("s")
+            limits.append(text.format(limit))
     if not nouns or declared == ["null"]:
         return nouns
     if "format" in branch and "string" in declared:
         nouns += f" ({branch['format']})"
-    return f"{nouns} {' and '.join(limits)}" if limits else nouns
+    if not limits:
+        return nouns
+    return f"{nouns} {' and '.join(limits)}"
 
 
 def shown(value: Any) -> str:
@@ -118,8 +126,7 @@ def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
         return [unknown_field((*path, name), known) for name in extra]
     # For other keywords, or a value that fits several alternatives, the type is not the problem.
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
-    expected = "" if unsaid else expectation(schema, root)
-    if expected:
+    if not unsaid and (expected := expectation(schema, root)):
         return [problem_at(path, f"must be {expected}, got {shown(value)}")]
     return [problem_at(path, in_short(error.message))]
 
@@ -136,7 +143,10 @@ def declared_at(path: Loc, schema: JsonObject) -> Any:
 def missing_field(path: Loc, schema: JsonObject) -> str:
     """Return the problem of a missing required field, with its expected value."""
     expected = expectation(declared_at(path, schema), schema)
-    return f"missing field '{_place(path)}'" + (f" ({expected})" if expected else "")
+    problem = f"missing field '{_place(path)}'"
+    if expected:
+        problem += f" ({expected})"
+    return problem
 
 
 def _is_named(name: str, patterns: Iterable[str]) -> bool:
@@ -147,15 +157,21 @@ def _is_named(name: str, patterns: Iterable[str]) -> bool:
 
 def unknown_field(path: Loc, known: Collection[str]) -> str:
     """Return the problem of an unknown field, with the nearest known name."""
-    remedy = did_you_mean(
-        str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else ""
-    )
-    return f"unknown field '{_place(path)}'" + (f" ({remedy})" if remedy else "")
+    listed = ""
+    if known:
+        listed = f"known: {', '.join(islice(known, 10))}"
+    remedy = did_you_mean(str(path[-1]), known, listed)
+    problem = f"unknown field '{_place(path)}'"
+    if remedy:
+        problem += f" ({remedy})"
+    return problem
 
 
 def problem_at(path: Loc, text: str) -> str:
     """Return a problem with its place in front."""
-    return f"{_place(path)}: {text}" if path else text
+    if not path:
+        return text
+    return f"{_place(path)}: {text}"
 
 
 def _place(path: Loc) -> str:

@@ -73,7 +73,9 @@ def signature_model(
     """
     # Bound methods are new objects at each access; their function is the same in every session.
     plain = getattr(function, "__func__", function)
-    known = _models.setdefault(plain, {}) if isinstance(plain, FunctionType) else {}
+    known: dict[Hashable, type[BaseModel]] = {}
+    if isinstance(plain, FunctionType):
+        known = _models.setdefault(plain, known)
     key = (
         plain is function,
         frozenset(skip),
@@ -101,7 +103,9 @@ def _signature_model(
             f"{_name(function)}: its signature cannot be read; wrap it in a function of your own"
         ) from None
     parameters = [each for each in signature.parameters.values() if each.name not in skip]
-    documented = {**(_documented_parameters(function) if parameters else {}), **texts}
+    documented = dict(texts)
+    if parameters:
+        documented = {**_documented_parameters(function), **texts}
     fields: dict[str, Any] = {}
     seen: dict[str, str] = {}
     for index, each in enumerate(parameters):
@@ -260,7 +264,9 @@ class Describing(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         encoded = super().encode_default(dft)
-        return _in_order(encoded) if isinstance(dft, set | frozenset) else encoded
+        if isinstance(dft, set | frozenset):
+            return _in_order(encoded)
+        return encoded
 
 
 _schemas: WeakKeyDictionary[type[BaseModel], JsonObject] = WeakKeyDictionary()
