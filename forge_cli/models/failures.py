@@ -37,6 +37,7 @@ NO_WORDS = "[The model declined to answer]"
 """The text of a refusal that has no text of its own."""
 
 _MAX_SHOWN = 300
+"""The most characters of a server's text in a message."""
 _RETRYABLE = frozenset({408, 409, 425, 429})
 _BUSY = frozenset({429, 503, 529})
 _NOT_RETRYABLE = frozenset({501, 505})
@@ -310,7 +311,7 @@ def read_error(body: str) -> tuple[str, str]:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return shortened(body), ""
-    if isinstance(found, list) and found:
+    if isinstance(found, list) and found:  # Google's API wraps an error in a list
         found = found[0]
     if isinstance(found, dict) and isinstance(found.get("error"), dict | str):
         found = found["error"]
@@ -343,7 +344,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         then = parsedate_to_datetime(headers.get("retry-after", ""))
     except (ValueError, OverflowError):
         return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())
 
 
@@ -358,6 +360,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _message(error: BaseException) -> str:
     said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    # This text of asyncio repeats the address, and does not contain the reason.
     if isinstance(error, OSError) and error.errno and said.startswith("Connect call failed"):
         return os.strerror(error.errno)
     return said

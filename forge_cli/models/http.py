@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 10.0
 DRAIN_TIMEOUT = 0.2
+"""Seconds for the rest of a complete answer; a new connection costs about as much."""
 MAX_ERROR_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 128 * 2**20
 TOO_LONG = "an answer of more than {} bytes"
@@ -143,6 +144,7 @@ class HttpClient:
                     _parsed(url or self.url),
                     headers=self._headers,
                     content=body or None,
+                    # ``patience`` limits everything after the connection.
                     timeout=(self.timeouts.connect, None, None, None),
                 )
                 async with aclosing(
@@ -191,6 +193,7 @@ def _new_client(trust_env: bool) -> httpx2.AsyncClient:
             verify=certificates(),
             trust_env=trust_env,
             timeout=None,
+            # No cookies, because a client serves all models and servers.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             follow_redirects=True,
             event_hooks={"request": [keep_origin]},
@@ -202,6 +205,7 @@ def _new_client(trust_env: bool) -> httpx2.AsyncClient:
 async def keep_origin(request: httpx2.Request) -> None:
     """Refuse a redirect to another origin, or one that drops the body of the request."""
     asked = request.method, request.url.scheme, request.url.host, request.url.port
+    # httpx2 passes the extensions of a request on to the one that a redirect makes of it.
     if request.extensions.setdefault("asked", asked) != asked:
         raise RedirectRefused(str(request.url))
 
@@ -304,6 +308,7 @@ class SseReader:
         self._rest += piece
         lines = list[bytes]()
         events = list[str]()
+        # Only the new bytes are searched, or a long line would be searched again with each piece.
         if _LINE_END.search(piece):
             *lines, rest = _LINE_END.split(bytes(self._rest))
             self._rest = bytearray(rest)

@@ -67,7 +67,8 @@ class SharedPace:
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._clock = most, clock
+        self._most = most
+        self._clock = clock
         self._limit = 1
         self._warm = False
         self._running = 0
@@ -96,7 +97,10 @@ class SharedPace:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._limit = min(self._most, self._limit + 1) if self._warm else self._most
+            if self._warm:
+                self._limit = min(self._most, self._limit + 1)
+            else:
+                self._limit = self._most
             self._warm = True
             self.problem = ""
         self._running -= 1

@@ -43,7 +43,9 @@ _SCRIPT = "script:"
 DELIVERY_INTERVAL = 0.2
 """Seconds for which lines are collected to be delivered together."""
 CLOSE_TIMEOUT = 10.0
+"""Seconds that a host process has to end by itself."""
 ERROR_CHARACTERS = 400
+"""The most characters of its last output in the error for an item."""
 MODULE = "forge_cli.apps.batch.child"
 PARCEL, HOME, FILES, ERRORS = "parcel", "home", "files", "errors"
 OWN_ENTRIES = frozenset({"sessions", SETTINGS})
@@ -93,10 +95,13 @@ def pack(
     files = {path: read_regular(path) for path in sorted(_files(worker, host))}
     _refuse_keys({**files, forge_home() / SETTINGS: settings or b""})
     root = Path(os.path.commonpath([path.parent for path in files]))
-    model = work.model or (None if worker.config.model else os.environ.get("FORGE_MODEL"))
+    model = work.model or None
+    if model is None and not worker.config.model:
+        model = os.environ.get("FORGE_MODEL")
     place = Path(os.path.abspath(worker.path)).relative_to(root)
     parcel = Parcel(
         work=replace(work, worker=str(place), model=model),
+        # At least readable by its owner, whatever the mode is here.
         files={
             str(path.relative_to(root)): ShippedFile(content, path.stat().st_mode & 0o777 | 0o400)
             for path, content in files.items()
@@ -215,6 +220,8 @@ class ItemHost:
         content = read_parcel(parcel)
         environ = {**os.environ, **content.environ, "FORGE_HOME": str(self._folder / HOME)}
         with (self._folder / ERRORS).open("wb") as errors:
+            # With -P, Python imports no module from the working directory. In a session of its
+            # own, the process gets no Ctrl-C: the batch ends it in order.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", MODULE, str(self._folder)],
                 stdin=subprocess.PIPE,

@@ -71,6 +71,7 @@ class ItemPerformer:
         self.away = away
 
     def __reduce__(self) -> tuple[Callable[..., ItemPerformer], tuple[Any, ...]]:
+        # Only the options are pickled; a copy in another process makes the rest again.
         return ItemPerformer, (self.work,)
 
     @cached_property
@@ -192,6 +193,7 @@ class RemoteItems:
             try:
                 if read.lines:
                     check_log(read)
+                    # JSON can contain surrogates without their partners, which UTF-8 cannot.
                     text = read_regular(path)[: read.size].decode("utf-8", "surrogatepass")
             except BaseException:
                 log.close()
@@ -219,7 +221,7 @@ class RemoteItems:
             away.log(line)
             if line.is_consent:
                 away.log.sync()
-        except ForgeError as error:  # the disk here is full, say
+        except ForgeError as error:  # for example, the disk here is full
             self._forget(away.item.key)
             return Taken(self._performer.failed(away.item, error))
         self._count(line)

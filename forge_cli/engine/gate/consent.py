@@ -96,8 +96,8 @@ class Consent:
         decision = mode_decision(self.controller.session_mode, judged)
         if decision is None:
             return False
-        # A question that was open when the session ended is for the person, whatever the mode is
-        # now.
+        # A question that was open when the session ended is for the person, whatever the present
+        # mode is.
         if decision.approved and self._was_started_before(judged):
             return False
         self._bus.emit(judged.decided(decision))
@@ -175,6 +175,7 @@ class Consent:
             sentence = f"{request.tool_name} changed since it was approved, so it asks again"
             self._bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
+        # No grant is remembered here, so the record must not name one.
         return replace(pending.answer, grant=None)
 
     async def _tried(self, asking: Asking) -> ApprovalDecision | None:
@@ -182,6 +183,7 @@ class Consent:
         await self._shown(asking)
         decision = self._trial_answer(asking.judged, asking.preview)
         if decision is not None:
+            # The trial itself is the answer, so the decision belongs to no request.
             asking.request_id = None
         return decision
 
@@ -270,7 +272,9 @@ class Consent:
         if self.controller.draft_allows(preview.extent):
             return _IN_DRAFT
         edits = preview.extent is not None and preview.extent.only_edits
-        return _ACCEPTED_EDIT if edits and self.controller.session_mode == "acceptEdits" else None
+        if edits and self.controller.session_mode == "acceptEdits":
+            return _ACCEPTED_EDIT
+        return None
 
 
 def _rule_place(judged: Judged) -> str:
@@ -307,7 +311,9 @@ def _edits(judged: Judged) -> bool:
 
 def _is_of_model(judged: Judged) -> bool:
     caller = judged.caller
-    return (caller.root if isinstance(caller, CallingTool) else caller) is Caller.MODEL
+    if isinstance(caller, CallingTool):
+        caller = caller.root
+    return caller is Caller.MODEL
 
 
 def _reads(judged: Judged) -> bool:

@@ -77,7 +77,7 @@ class ApprovalController:
         return "readOnly" if self._parent.session_mode == "readOnly" else "ask"
 
     def draft_allows(self, extent: TrialExtent | None) -> bool:
-        """Return True if all effects of a trial are part of a draft, so that its review asks about them."""
+        """Return True if all effects of a trial are in a draft, whose review asks about them."""
         if not self.drafted or extent is None or not extent.complete or extent.protected:
             return False
         touched = {*extent.paths, *extent.deleted, *extent.repositories}
@@ -205,6 +205,7 @@ class ApprovalController:
     async def _ask(self, request: ApprovalRequest, *, parks: bool) -> ApprovalDecision:
         if self.callback is not None:
             self.bus.emit(ApprovalRequired(request))
+            # A callback that swallows a cancellation must not keep its task alive.
             before = count_cancellations()
             decision = await _ask_callback(self.callback, request)
             await check_cancelled(before)
@@ -236,7 +237,8 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
                 decision = ApprovalDecision(**decision)
     if isinstance(decision, ApprovalDecision):
         with suppress(Unreadable):
-            read(ApprovalDecision, wire(decision))  # as the record will be
+            read(ApprovalDecision, wire(decision))  # or the record could not be read
+            # A callback cannot claim another origin, such as a rule or a hook.
             could_not_ask = not decision and decision.by == "headless"
             return decision if could_not_ask else replace(decision, by="user")
     note = f"the approval callback returned {reprlib.repr(given)}, which is not a decision"

@@ -62,12 +62,14 @@ def place_of(error: BaseException) -> str | None:
 
 
 def _is_ours(file: str) -> bool:
+    # A tool that is not async runs in a thread of anyio, whose frames come before its own.
     return file.startswith(_OURS) or f"{os.sep}anyio{os.sep}" in file
 
 
 def _is_library(file: str) -> bool:
     """Return True if a file belongs to the standard library."""
     return (
+        # Frozen modules have names such as <frozen importlib._bootstrap>.
         file.startswith((os.path.dirname(os.__file__) + os.sep, "<"))
         and "site-packages" not in file
     )
@@ -79,7 +81,7 @@ def find_unwritable(value: Any) -> str | None:
         return None
     if isinstance(value, int | float | bytes | bytearray | memoryview):
         text = jsonable(value)
-        # ``jsonable`` replaces bytes that are no text by their description in brackets.
+        # ``jsonable`` replaces binary data by a description in brackets, and NaN by its name.
         if isinstance(text, str) and (text.startswith("[") or isinstance(value, float)):
             return text.strip("[]")
         return None

@@ -36,6 +36,7 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
     section = clock.section = bounds.begin(what, clock.limit, grace=GRACE)
     work = asyncio.create_task(_contain(function))
     try:
+        # ``left`` is infinite while a child worker runs, and finite again later, so look regularly.
         while not work.done() and (left := clock.left()):
             await asyncio.wait({work}, timeout=min(left, TIME_LIMIT))
         late = not work.done()
@@ -48,6 +49,7 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
     finally:
         bounds.end(section)
     performed = _result(work)
+    # A tool that ended by itself in its last moment keeps that value or error.
     if late and isinstance(performed.error, asyncio.CancelledError | ToolInterrupted):
         clock.partial_value = _partial_value(performed)
         return Performed(late=True)

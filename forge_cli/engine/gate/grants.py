@@ -232,12 +232,15 @@ class SessionGrants(Struct):
     ) -> GrantOffer | None:
         """Remember an offer, or the exact call if None; return None if it was not offered."""
         offered = request.offers or ()
-        otherwise = None if offer or call.trial else THIS_CALL
+        otherwise = THIS_CALL
+        if offer or call.trial:
+            otherwise = None
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), otherwise)
         if chosen is None or not (chosen.rules or chosen.below or call.fingerprint):
             return None
         if offer and offer.written:
             chosen = replace(GrantOffer.of(chosen.rules), written=offer.written)
+        # A lasting offer has an effect only once its rule is written.
         elif chosen.lasting:
             return None
         self.all.append(Given.of(chosen, call, request))
@@ -250,6 +253,7 @@ def _met(call: AskedCall, given: Set[str]) -> GrantOffer | None:
     """Return the grant with these keys that allows a call, or None."""
     found: list[GrantRule] = []
     for need in call.needs:
+        # One rule is enough for a need; a need without any leaves the list too short.
         found += [rule for rule in need if rule.key in given][:1]
     if found and len(found) == len(call.needs):
         return GrantOffer.of(found)
@@ -264,6 +268,7 @@ def _at_trial(offers: Iterable[GrantOffer], trial: ShownTrial) -> Iterator[Grant
         if offer.below:
             yield offer
         elif extent is None or extent.protected or (extent.repositories and not has_rules):
+            # No later trial could be covered, so only a written rule helps.
             if offer.rules:
                 yield replace(offer, lasting=True)
         else:
@@ -271,6 +276,7 @@ def _at_trial(offers: Iterable[GrantOffer], trial: ShownTrial) -> Iterator[Grant
 
 
 def _is_below(changed: GrantOffer | None, granted: GrantOffer) -> bool:
+    # With the slash, or /data-old would be in /data.
     return changed is not None and f"{changed.below}/".startswith(f"{granted.below}/")
 
 

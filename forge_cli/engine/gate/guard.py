@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.protocols import RecordedCalls
 
 MAX_ATTEMPTS = 3
+"""How often a call starts again because its files changed after it was approved."""
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
 AskPerson = Callable[[str, str, JsonObject], Awaitable["JsonObject | None"]]
 
@@ -123,6 +124,7 @@ class Guard:
                 consented = Consented(judged)
             else:
                 consented = await self.consent.settle(requested, judged)
+            # Before the effect, or a crash could leave an effect without its consent in the record.
             if self.sync_consent:
                 await self.sync_consent()
             # Again: asking may have taken minutes.
@@ -133,6 +135,7 @@ class Guard:
             performed = await perform_tool(
                 judged, partial(self._context, requested, clock, consented), clock
             )
+            # Code that blocks the event loop may end late because it missed an interrupt.
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
@@ -195,7 +198,7 @@ class Guard:
         elif offer := self.judge.offers.get(requested.call.name):
             report_to_tool(offer.tool, outcome)
         outcome = replace(outcome, duration_ms=requested.duration_ms)
-        # Before the result is recorded: who reads the record may rely on what this stores.
+        # Before the result is recorded, because readers of the record rely on what this stores.
         if self.before_result:
             await self.before_result(outcome.value.wire())
         self.finish(outcome)
@@ -298,7 +301,8 @@ class Guard:
 
     def finish(self, outcome: ToolOutcome) -> ToolOutcome:
         """Record the outcome of a call."""
-        call, offer = outcome.call, self.judge.offers.get(outcome.call.name)
+        call = outcome.call
+        offer = self.judge.offers.get(call.name)
         self.bus.emit(
             ToolResult(
                 call.id,

@@ -213,7 +213,7 @@ class Judge:
             except ToolError:
                 raise
             except Exception as error:  # third-party code: no failure in it may open the gate
-                await checkpoint()  # what ended its time may want the whole call to end
+                await checkpoint()  # an interrupt that ended the check ends the call, too
                 return Verdict(
                     Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks"
                 )
@@ -308,6 +308,7 @@ async def _verdict_of_parent(
         name: seen_from(judge.sandbox, child, path) or path for name, path in judged.paths.items()
     }
     call = replace(judged.call, name=offer.tool.name, args={**judged.call.args, **paths})
+    # An operator may call every tool, so only rules can block the call here.
     with suppress(Refusal):
         return (await judge.judge_alone(call, Caller.OPERATOR)).verdict
     return offer.policy.fixed(offer.tool)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.judge import JudgedWorker
 
 NETWORK = "network"
-"""The name of such a request, in place of a tool's."""
+"""The tool name in requests about connections."""
 RULE = "sandbox.network"
 UNCOVERED = f"no rule of {RULE} covers it"
 UNANSWERED = "the command ended before anybody answered"
@@ -66,6 +66,7 @@ class NetworkConsent:
         decision = self._controller.settled(AskedCall(rule.key, [[rule]]))
         if decision is None:
             request = self._request(wanted, rule)
+            # Recorded if the command ends, which cancels this task, before the answer.
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
             try:
                 with self._interrupt.scope():
@@ -114,6 +115,7 @@ class NetworkConsent:
             rule=RULE,
             where=self._where,
             fingerprint=rule.key,
+            # Without a fingerprint, so that the only grant is the one of the rule.
             offers=self._controller.offers(AskedCall(None, [[rule]])) or None,
             policy_files=self._worker.policy_files,
             runs=CommandRun(str(self._worker.workspace), confined=True, argument="command"),

@@ -26,6 +26,7 @@ _json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 def size_of(text: str) -> int:
     """Return the size in bytes, a better measure of tokens than the number of characters."""
+    # A surrogate without its partner cannot be encoded, hence "replace".
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 

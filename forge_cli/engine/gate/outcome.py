@@ -40,7 +40,7 @@ def outcome_of(
         case BlockedError():
             return ToolOutcome.failed(call, "blocked", str(error), by="tool")
         case ToolError():
-            with suppress(Exception):  # third-party code: it may have nothing to say
+            with suppress(Exception):  # third-party code: its ``__str__`` may fail
                 sentence = str(error) or f"{call.name} failed without a message"
                 status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
                 return _with_value(
@@ -101,7 +101,7 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
 
 def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
     """Return a failed outcome with the value that its tool still returned."""
-    with suppress(Exception):  # third-party code: a value may not be what it seems
+    with suppress(Exception):  # third-party code: reading the value may fail
         if value is not None:
             return replace(outcome, value=bounded(as_result(value)))
     return outcome

@@ -85,6 +85,7 @@ class Requests:
         tool, verdict = judged.tool, judged.verdict
         asked = self.asked_after(judged, preview)
         offers = self._controller.offers(asked)
+        # A trial that no grant can cover asks each time.
         nothing_left = self._controller.attended and asked.trial is not None and not offers
         shown = preview or Preview(None)
         return ApprovalRequest(
@@ -143,6 +144,7 @@ class Requests:
 
             context = preview_context(self._judge, judged, self._controller.bus, self._interrupt)
             shown = partial(judged.tool.preview, deepcopy(judged.args), context)
+            # A trial runs the call itself, so it gets as much time.
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
             preview: Preview = await perform_within(
                 seconds, f"the preview of {judged.tool.name}", shown

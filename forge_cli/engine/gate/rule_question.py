@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.toolbox import Toolbox
 
 SETS = "rule sets"
-"""The name of such a request, in place of a tool's."""
+"""The tool name in requests about rule sets."""
 
 
 class RuleQuestion:

@@ -124,6 +124,7 @@ class CallClock(Struct):
     def stop(self) -> None:
         """Let the call start nothing more, and cancel what it has started."""
         self.over = True
+        # Child workers get as long as they need to end.
         if self.section and self.delegating:
             self.section.due = math.inf
         for scope in self.inside:

@@ -86,6 +86,7 @@ class OpenToolset:
         if self.announce:
             self.announce()
         try:
+            # The first list may import libraries, which takes longer.
             seconds = import_timeout() if self.good is None else CALL_LIMIT
             return await wait_within(seconds, "tools()", tools_of, self.toolset, of=self.title)
         except ForgeError:
@@ -143,6 +144,7 @@ class OpenToolset:
                 CALL_LIMIT, "__aexit__()", self.toolset.__aexit__, kind, error, trace, of=self.title
             )
         except Exception as problem:  # third-party code
+            # ``__aexit__`` may raise the error of the session again, which is reported elsewhere.
             if problem is not error:
                 raise self.failure("it cannot be closed", problem) from problem
 
@@ -241,9 +243,9 @@ def toolset_failure(
     """
     from forge_cli.sandbox.processes.inherited import inherited_confinement
 
-    because = (
-        f" ({INSPECTION_LIMITS})" if inherited_confinement() and _is_system_error(error) else ""
-    )
+    because = ""
+    if inherited_confinement() and _is_system_error(error):
+        because = f" ({INSPECTION_LIMITS})"
     return WorkerError(
         where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}"
     )
@@ -334,7 +336,9 @@ INSPECTION_LIMITS = (
 def _is_system_error(error: BaseException | None) -> bool:
     """Return True if a file, a folder or the network caused an error."""
     seen: list[BaseException] = []
+    # A chain of causes may be circular.
     while error is not None and error not in seen:
+        # By name, because few sessions import sqlite3.
         if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
             return True
         seen.append(error)
@@ -424,6 +428,7 @@ class NamedToolset:
             title = toolset_title(self.name, self.plugin.source)
             declared: list[T] = []
             for config in self.configs:
+                # A generator runs only in ``list``, which therefore has to be within the limit.
                 declared += call_within(
                     CALL_LIMIT, title, lambda config=config: list(declare(config, *args))
                 )

@@ -85,6 +85,7 @@ def lock_text(name: str, entries: Iterable[LockEntry]) -> str:
     parts = [_HEAD.format(name=name)]
     ordered = sorted(entries, key=lambda each: (each.name, each.origin))
     for section in SECTIONS:
+        # One line for each entry, however long, so that a diff shows which ones changed.
         rows = [_row(each) for each in ordered if each.section == section]
         parts.append(
             yaml.safe_dump(
@@ -101,7 +102,9 @@ def _row(entry: LockEntry) -> dict[str, str]:
         "from": entry.origin,
         "sha256": entry.sha256,
     }
-    return {key: value for key, value in row.items() if value or key != "version"}
+    if not entry.version:
+        del row["version"]
+    return row
 
 
 def write_lock(file: Path, name: str, entries: Iterable[LockEntry]) -> None:
@@ -134,6 +137,7 @@ class Difference(Struct, frozen=True):
     @property
     def entry(self) -> LockEntry:
         """The entry to name in a message."""
+        # One of them is always given.
         return cast(LockEntry, self.now or self.then)
 
     def __str__(self) -> str:
@@ -150,11 +154,8 @@ class Difference(Struct, frozen=True):
             before = then.version or "no version"
             return f"{title} changed from {before} to {now.version or 'no version'}"
         if then.sha256 != now.sha256:
-            return (
-                f"{title} changed; its version is still {now.version}"
-                if now.version
-                else f"{title} changed"
-            )
+            still = f"; its version is still {now.version}" if now.version else ""
+            return f"{title} changed{still}"
         return f"{title} now comes from {visible(now.origin)}"
 
 

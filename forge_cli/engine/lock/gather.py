@@ -88,6 +88,7 @@ class WorkerParts:
         """Return the files that are imported or read before anything is opened."""
         found = [*self._worker_files(), *self._modules(), *self._plugins(), *self._project()]
         found += interpreter_entries(self.worker.folder, self.home)
+        # Reversed, so that the first of several entries for the same part stays.
         return list({(each.section, each.name): each for each in reversed(found)}.values())
 
     def declared(self) -> list[LockEntry]:
@@ -214,10 +215,12 @@ class WorkerParts:
             top = path.parts[0].partition(".")[0]
             if len(path.parts) > 1 and path.parts[0].isidentifier():
                 tops.add(path.parts[0])
+            # A module of a single file.
             elif len(path.parts) == 1 and top.isidentifier():
                 self.packages.add(top)
         for text in ("METADATA", "entry_points.txt"):
-            files[text] = ((found.read_text(text) if found else None) or "").encode()
+            kept = found.read_text(text) if found else None
+            files[text] = (kept or "").encode()
         for package in sorted({each.partition(".")[0] for each in tops}):
             self.packages.add(package)
             for place in map(Path, package_places(package)):
@@ -316,7 +319,9 @@ def _labelled(label: str, entry: LockEntry) -> LockEntry:
     Executables and policies are the same for all workers.
     """
     shared = entry.section in ("executables", "policy")
-    return replace(entry, name=f"{label}{entry.name}") if label and not shared else entry
+    if shared or not label:
+        return entry
+    return replace(entry, name=f"{label}{entry.name}")
 
 
 def _sources(worker: Worker) -> Iterator[tuple[str, Sources]]:
@@ -328,13 +333,14 @@ def _sources(worker: Worker) -> Iterator[tuple[str, Sources]]:
         from forge_cli.engine.plugins.local import local_plugins
 
         for each in local_plugins(worker):
-            yield each.distribution if isinstance(each, Plugin) else each.spelled, each.code.sources
+            path = each.distribution if isinstance(each, Plugin) else each.spelled
+            yield path, each.code.sources
 
 
 def _hash_file(path: Path) -> str:
     try:
         return sha256(path.read_bytes()).hexdigest()
-    except OSError:
+    except OSError:  # a missing file has a hash, too, so that it differs once it exists
         return hash_of(None)
 
 

@@ -62,6 +62,7 @@ class _LockedFinder(MetaPathFinder):
             spec.loader = _LockedLoader(fullname, loader.path, self)
             # Without it, no .pyc file is read, which could contain other code than the source.
             spec.cached = None
+        # These files are only compared, because their loaders read them again.
         elif isinstance(loader, (ExtensionFileLoader, SourcelessFileLoader)):
             self.read(loader.path)
         return spec
@@ -82,6 +83,7 @@ class _LockedLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         content = self._finder.read(self.path)
+        # Compiled code depends on the version of Python, and contains the path.
         key = sha256(
             b"%b\0%b\0%b" % (importlib.util.MAGIC_NUMBER, os.fsencode(self.path), content)
         ).hexdigest()
@@ -90,6 +92,7 @@ class _LockedLoader(SourceFileLoader):
             code = marshal.loads(kept.read_bytes())  # noqa: S302 - in a folder of forge's own
             if isinstance(code, CodeType):
                 return code
+        # Not with the ``__future__`` imports of this module.
         made: CodeType = compile(content, self.path, "exec", dont_inherit=True)
         with suppress(OSError):  # a home that cannot be written only costs the time
             replace_file(kept, marshal.dumps(made), mode=0o600, durable=False)

@@ -32,6 +32,7 @@ def interpreter_entries(folder: Path, home: Path) -> Iterator[LockEntry]:
             if content:
                 yield LockEntry("modules", name, PYTHON_IMPORTS_IT, hash_files(content))
     yield from _path_files()
+    # ``python -E`` and ``-I`` do not read PYTHONPATH.
     if sys.flags.ignore_environment:
         return
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -23,6 +23,7 @@ from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
 from forge_cli.files.home import forge_home
 
 MAX_NAMED = 20
+"""The most plugins of a kind that are listed by name."""
 NO_PLUGINS = "no third-party plugins are installed; forge plugins new NAME makes one"
 
 
@@ -166,6 +167,7 @@ def run_pip(
 
 
 def _program(command: str) -> list[str]:
+    # The mark of PEP 668: packages come from the system, and pip refuses to change them.
     managed = Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED"
     if sys.prefix == sys.base_prefix and managed.is_file():
         raise ForgeError(

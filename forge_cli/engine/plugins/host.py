@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
 
 MAX_NAMED = 20
+"""The most toolsets that an error lists."""
 T = TypeVar("T")
 
 
@@ -369,6 +370,7 @@ class PluginHost:
                 self._manager.register(loaded, name)
                 self._manager.check_pending()
             except pluggy.PluginValidationError:
+                # A plugin that stays would make every later check fail, too.
                 if self._manager.is_registered(loaded):
                     self._manager.unregister(loaded)
                 raise

@@ -185,7 +185,7 @@ def _module_places(path: Path, module: str) -> dict[Path, Path]:
 def _root_of(path: Path, module: str) -> Path:
     """Return the folder that a module is found from; raise an error if there are two.
 
-    Anybody who can write there may have made the one that would win.
+    A user who can write to one of them may have added the file that would win.
     """
     there = {root: place for place, root in _module_places(path, module).items() if place.is_file()}
     if len(there) > 1:

@@ -20,6 +20,7 @@ def unfit(distribution: str) -> str | None:
         if canonical(required.name) != OWN:
             continue
         if not required.specifier.contains(__version__, prereleases=True):
+            # Lower bounds first, as people write them.
             clauses = sorted(
                 required.specifier, key=lambda each: (each.operator.startswith("<"), str(each))
             )

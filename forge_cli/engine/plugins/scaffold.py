@@ -27,14 +27,8 @@ from forge_cli.files.regular import sync_folder
 from forge_cli.files.replace import make_file
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
-
-
 MAX_NAME = 40
-
-
 TEMPLATE = Path(__file__).parent / "template"
-
-
 TAKEN = frozenset(
     {*keyword.kwlist, *dir(builtins), "Annotated", "Field", "Model", "Toolset", "typer"}
 )

@@ -162,7 +162,9 @@ def package_places(package: str) -> list[str]:
         spec = find_spec(package)
     except (ImportError, ValueError, AttributeError):
         return []
-    found = spec.submodule_search_locations or [spec.origin or ""] if spec else []
+    if spec is None:
+        return []
+    found = spec.submodule_search_locations or [spec.origin or ""]
     return [place for place in found if os.path.exists(place)]
 
 
@@ -186,6 +188,7 @@ def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
 
     plugins: dict[str, list[Plugin]] = {}
     for distribution in distributions():
+        # Private, but nothing public has the folder of the metadata.
         place = getattr(distribution, "_path", None)
         if isinstance(place, Path):
             file = str(place / "entry_points.txt")

@@ -26,7 +26,9 @@ from forge_cli.record.calls import PastVerdict
 
 DriftKind = Literal["tools", "request", "verdict", "result", "turns"]
 MAX_WIDTH = 100
+"""The most characters of one side of a difference."""
 _WORDS = ("description", "title", "examples", "$comment")
+"""Keys of a schema that only explain it."""
 _MAPPINGS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keys of a schema whose values are mappings by name."""
 _VALUES = ("default", "const", "enum")
@@ -96,6 +98,7 @@ class Likeness(Struct, frozen=True):
 
 
 def _timeless(text: str, workspace: str) -> str:
+    # The workspace "/" is in every path.
     if len(workspace) > 1:
         text = text.replace(workspace, "[workspace]")
     return _TIME.sub("[time]", text)
@@ -160,6 +163,7 @@ def _around(one: str | None, other: str | None) -> tuple[str, str]:
         return _cut(one, 0), _cut(other, 0)
     start = 0
     if max(len(one), len(other)) > MAX_WIDTH:
+        # A third of the width shows what comes before the difference.
         start = max(0, _common_length(one, other) - MAX_WIDTH // 3)
     return _cut(one, start), _cut(other, start)
 
@@ -167,7 +171,10 @@ def _around(one: str | None, other: str | None) -> tuple[str, str]:
 def _cut(line: str | None, start: int) -> str:
     if line is None:
         return "(it ends before)"
-    return ("..." if start else "") + cut(line[start:], MAX_WIDTH, "end") or "(nothing)"
+    shown = cut(line[start:], MAX_WIDTH, "end")
+    if start:
+        shown = f"...{shown}"
+    return shown or "(nothing)"
 
 
 def other_spec(recorded: ToolSpec, now: ToolSpec, likeness: Likeness) -> Drift | None:
@@ -312,7 +319,9 @@ def _other_messages(
     turn: RecordedTurn, messages: Sequence[Message], likeness: Likeness
 ) -> Drift | None:
     """Return the drift for the messages to the model since the last turn."""
-    heard = _last_messages(messages)[-len(turn.said) :] if turn.said else []
+    heard: list[Message] = []
+    if turn.said:  # [-0:] would be all messages
+        heard = _last_messages(messages)[-len(turn.said) :]
     if len(heard) < len(turn.said):
         missing = turn.said[len(heard)].text
         return other_text("request", "a message to the model is missing", missing, "")

@@ -162,6 +162,7 @@ class Recording(Struct, frozen=True):
 def open_recording(name: str) -> Recording:
     """Return a session by its ID or the path of a record."""
     log = read_readable(find_record(name))
+    # Without a readable line it is no record at all, which is reported below.
     if log.bad and log.lines:
         raise log.bad[0]
     return read_recording(log)
@@ -234,6 +235,7 @@ def _starts(lines: Sequence[Line]) -> Iterator[int]:
     said: int | None = None
     is_fresh = False
     for index, line in enumerate(lines):
+        # Only the root worker begins a part.
         match line.event if line.delegation is None else None:
             case events.SessionStart():
                 yield index

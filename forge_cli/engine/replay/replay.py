@@ -151,6 +151,7 @@ class Replay:
         reply = self._turn.reply
         end = self._turn.end
         if end is None and self.left is not None:
+            # A turn without an end that is not the last: the provider refused it for its length.
             raise ModelError(f"the request was too long for {self.name}", too_long=True)
         if reply is None or end is None:
             raise self._over()
@@ -183,7 +184,9 @@ class Replay:
         recorded = turn.request
         if recorded and (recorded.system is not None or recorded.specs is not None):
             self._told = RecordedPrompt(recorded.system or "", recorded.specs or ())
-        for drift in differences(turn, self._told, request, self._came, self.course.likeness):
+        found = differences(turn, self._told, request, self._came, self.course.likeness)
+        # Only the first one, because the others may follow from it.
+        for drift in found:
             raise self._lost(drift)
 
     @property

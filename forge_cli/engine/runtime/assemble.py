@@ -178,8 +178,9 @@ class Assembler:
             lock.check_child(self.worker)
         elif self.make_zones:
             lock = self.folder.require_lock()
-        for problem in self.prepared.problems if self.parent is None else ():
-            self.notify("warning", problem)
+        if self.parent is None:
+            for problem in self.prepared.problems:
+                self.notify("warning", problem)
         zones, isolation, open_sandbox = self._open_zones()
         at_hand = TaskAtHand()
         home = self.prepared.home
@@ -277,6 +278,7 @@ class Assembler:
         prepared = self.prepared
         make = self.make_zones
         spare = self.spare
+        # A read-only session does not make the folders of missing zones.
         if self._only_reads and make:
             make = False
             spare = temporary_folder(self.stack)
@@ -375,6 +377,7 @@ class Assembler:
             from forge_cli.sandbox.files.caps import lies_within
 
             brought = [zone for zone in brought if lies_within(zone.path, outer.zones)]
+        # A folder that is a zone already needs no second one for reading.
         brought = [
             zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)
         ]
@@ -496,6 +499,7 @@ async def _open(
     )
     toolset.announce = plugin.announce
     toolset.digest = plugin.digest
+    # The items of a batch share these settings, and so the offers, which are slow to make.
     toolset.known = named.offers.setdefault(id(config), {})
     return toolset
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 MAX_DEPTH = 5
+"""The most workers below the root, each started by the one before."""
 
 T = TypeVar("T")
 
@@ -89,6 +90,7 @@ async def run_to_end(
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
+            # After the first cancellation, the scope of the caller would cancel each further wait.
             with anyio.CancelScope(shield=cancelled is not None):
                 await asyncio.wait({task})
         except asyncio.CancelledError as error:
@@ -141,7 +143,6 @@ class Children:
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
-            # a worker that cannot even start has failed
             replay = wiring.replay.child(call, worker.name) if wiring.replay else None
             try:
                 result = await self._run(
@@ -160,6 +161,7 @@ class Children:
                 )
             except ForgeError as error:
                 name = worker.name
+                # A worker that cannot start gives a failed result, like any other failure.
                 result = WorkerResult.not_begun(error, session_id=wiring.session_id, worker=name)
             except asyncio.CancelledError:
                 bus.emit(replace(update, status="interrupted"))

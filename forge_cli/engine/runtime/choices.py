@@ -25,11 +25,14 @@ class Choice(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The value as people type it."""
+        # ``shown`` quotes texts.
         return shown(self.value).strip("'")
 
     def describe(self) -> str:
         """Return the name with the title, as ``hero-1: Superman``."""
-        return f"{self.name}: {self.title}" if self.title and self.title != self.name else self.name
+        if not self.title or self.title == self.name:
+            return self.name
+        return f"{self.name}: {self.title}"
 
     def is_meant(self, line: str) -> bool:
         return line in (self.name, self.title) or line.casefold() == self.title.casefold()
@@ -107,4 +110,7 @@ def _titled(branch: JsonObject, values: Sequence[Any]) -> Iterator[Choice]:
         names = [branch.get("title")]
     for at, value in enumerate(values):
         name = names[at] if isinstance(names, list) and at < len(names) else None
-        yield Choice(value, visible(cut(name, MAX_TITLE, "end")) if isinstance(name, str) else "")
+        title = ""
+        if isinstance(name, str):
+            title = visible(cut(name, MAX_TITLE, "end"))
+        yield Choice(value, title)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -302,7 +302,10 @@ def _stamps(worker: Worker) -> dict[Path, list[int] | None]:
     found: dict[Path, list[int] | None] = {}
     for pattern in {worker.path, *plugin_files(worker)}:
         names = pattern.relative_to(pattern.anchor).as_posix()
-        for path in Path(pattern.anchor).glob(names) if "*" in names else [pattern]:
+        paths: Iterable[Path] = [pattern]  # a missing file has a stamp, too
+        if "*" in names:
+            paths = Path(pattern.anchor).glob(names)
+        for path in paths:
             found[path] = file_stamp(path)
     return found
 

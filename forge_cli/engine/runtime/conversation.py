@@ -43,6 +43,7 @@ class Conversation:
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
+        # Without a limit, because a subscriber of the bus cannot wait for room.
         self._send, self._received = anyio.create_memory_object_stream[Said](math.inf)
 
     def close(self) -> None:

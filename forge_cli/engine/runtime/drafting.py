@@ -1,4 +1,4 @@
-"""A draft and the worker that made it: its zones, and the files that forge loads among those that it changed."""
+"""Drafts and their workers: the zones of a draft, its changes, and how they are applied."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.zones.declared import open_zones
 
 _WORDS = {"made": "created", "changed": "changed", "replaced": "changed", "deleted": "deleted"}
-"""What events call a change; of any other only the mode, the times or the names differ."""
+"""The names of changes in events; any other change is one of the mode, times or attributes."""
 
 
 def draft_zones(
     worker: Worker, host: PluginHost, workspace: Path, added: tuple[Zone, ...]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the writable zones of a worker, which a draft covers; not those that toolsets bring."""
+    """Yield the name and real folder of each zone that a draft covers.
+
+    These are the writable zones of the worker and ``added``, without those of toolsets.
+    """
     prepared = PreparedWorker(worker, host)
     zones = open_zones(
         prepared.sandbox, workspace=workspace, user_home=user_home(), file=str(worker.path)
@@ -42,10 +45,10 @@ def draft_zones(
 
 
 def loaded_among(draft: SessionDraft) -> Callable[[list[Path]], dict[Path, str]]:
-    """Return a function that gives, of real paths, why forge or what it starts loads them."""
+    """Return a function that finds the files that forge or its programs load, with the reason."""
     try:
         worker = load_worker(draft.worker_file)
-    except ForgeError:  # the worker has gone: protected names still count
+    except ForgeError:  # the worker no longer exists; protected names still count
         return lambda paths: {}
     folder = PreparedWorker(worker, PluginHost(worker=worker)).within(Path(draft.workspace))
     zones = [Zone(zone.name, Path(zone.path), ZoneMode.RW) for zone in draft.zones]
@@ -55,13 +58,16 @@ def loaded_among(draft: SessionDraft) -> Callable[[list[Path]], dict[Path, str]]
 
 
 def changes_of(draft: SessionDraft) -> ChangedDraft:
-    """Return what a draft changed, with conflicts, and what has to be taken by name."""
+    """Return the changes of a draft, with conflicts and files that must be accepted by name."""
     finish_interrupted(draft.place)
     return read_draft(draft, loaded_among(draft), existed_before(draft))
 
 
 def existed_before(draft: SessionDraft) -> frozenset[str]:
-    """Return the files that were there before the session first wrote to them, by what it kept for undo."""
+    """Return the files that existed before the session wrote to them.
+
+    The copies that the session keeps for ``forge undo`` tell which they are.
+    """
     if draft.existed or not draft.session:
         return frozenset(draft.existed)
     log = ChangeLog(session_file(draft.session))
@@ -69,7 +75,7 @@ def existed_before(draft: SessionDraft) -> frozenset[str]:
 
 
 def apply_changes_of(changed: ChangedDraft, chosen: list[DraftChange]) -> SessionDraft:
-    """Apply changes so that ``forge undo`` of the session takes them back."""
+    """Apply changes so that ``forge undo`` can restore the files as they were before."""
     keep = None
     draft = changed.draft
     if draft.session and (path := session_file(draft.session)).exists():
@@ -77,13 +83,14 @@ def apply_changes_of(changed: ChangedDraft, chosen: list[DraftChange]) -> Sessio
         if not draft.applied:
             existed = tuple(sorted(existed_before(draft)))
             changed = replace(changed, draft=draft.become(draft.state, existed=existed))
-            log.remove()  # what the session kept belongs to its view; from here on it keeps real files
+            # These copies belong to the session's view; from here on it keeps those of real files.
+            log.remove()
         keep = log.keep
     return apply_draft(changed, chosen, keep)
 
 
 def describe_draft(changed: ChangedDraft) -> Mapping[str, Any]:
-    """Return the draft as results and events have it."""
+    """Return the draft as results and events contain it."""
     here = changed.draft.workspace.rstrip("/")
     return {
         "id": changed.draft.id,

@@ -167,6 +167,7 @@ class GoingBack:
             case ["--all"]:
                 return None
             case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
+                # As ``call=N`` or ``turn=N``.
                 return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
         hint = "/undo [--list] [--all | --call N | --turn N | --redo]"
         problem = f"undo takes one of --all, --call N, --turn N and --redo, not '{' '.join(args)}'"

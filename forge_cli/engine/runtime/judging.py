@@ -153,7 +153,8 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
 
         def count(event: Event) -> None:
             nonlocal calls
-            calls += isinstance(event, ToolStarted)
+            if isinstance(event, ToolStarted):
+                calls += 1
             note(event)
 
         yield count

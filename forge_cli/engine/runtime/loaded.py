@@ -64,6 +64,7 @@ class LoadedFinder:
         if not self._roots:
             return LoadedFiles()
         self._searched.clear()
+        # First, because finding the paths also fills ``_searched``.
         paths = list(self._paths())
         found = LoadedFiles.within(self._roots, paths, tuple(self._folders()))
         if self._outer is None:

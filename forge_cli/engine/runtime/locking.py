@@ -93,6 +93,7 @@ def pip_lines(worker: Worker, workspace: Path) -> list[str]:
 def _lines(packages: Sequence[LockEntry]) -> list[str]:
     wanted = [f"{each.name}=={each.version}" for each in packages]
     manager = package_manager()
+    # pip prints hashes only in the report of an installation; uv has a command for them.
     if manager[-2:] == ["-m", "pip"]:
         options = ["--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-"]
         report = _run([*manager, "install", "--disable-pip-version-check", *options, *wanted], "")

@@ -58,6 +58,7 @@ class NamedModel(Struct, frozen=True):
         try:
             return self._make(host, settings, notify)
         except WorkerError as error:
+            # An error in the settings of a provider has its own place.
             if error.where is None:
                 error.where = self.where
                 error.message = f"{self.said}{error.message}"

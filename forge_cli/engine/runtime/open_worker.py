@@ -318,7 +318,9 @@ def choose_model(wiring: Wiring, folder: PreparedFolder, notify: Notify) -> Chos
     config = folder.worker.config
     settings = folder.settings
     parent = wiring.parent.model if wiring.parent else None
-    given = wiring.resume.chosen_model if wiring.model is None and wiring.resume else wiring.model
+    given = wiring.model
+    if given is None and wiring.resume:
+        given = wiring.resume.chosen_model
     if given is not None and not isinstance(given, str):
         _check_allowed(given.name, None, "the program: ")
         return ChosenModel(given)

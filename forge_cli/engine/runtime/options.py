@@ -76,11 +76,11 @@ class RunOptions:
     trace: TraceLevel = "quiet"
     interactive: bool = False
     draft: bool = False
-    """Whether a new session works on a copy-on-write view of its zones."""
+    """True if a new session works on a copy-on-write view of its zones."""
     on_end: OnEnd = OnEnd.KEEP
-    """The fate of a draft when its session ends and nobody is asked."""
+    """What happens to a draft when its session ends and no person is asked."""
     draft_link: DraftLink | None = None
-    """The line to the process outside, for a session in a draft."""
+    """The connection to the process outside of the draft, for a session in one."""
 
     @property
     def resumes(self) -> bool:

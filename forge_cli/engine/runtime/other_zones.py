@@ -37,7 +37,10 @@ def accepting_edits(zone: Zone, settings: Settings) -> Zone:
 
 
 def allow_in_draft(zone: Zone, draft: DraftLink) -> Zone:
-    """Let changes in a zone that a draft covers go unasked, if the worker states nothing else: a review follows."""
+    """Return the zone, with changes pre-approved if a draft covers it, because a review follows.
+
+    An approval that the worker states stays.
+    """
     if str(zone.path) not in draft.zones:
         return zone
     free = Approval.PRE_APPROVED
@@ -86,4 +89,5 @@ def open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
     from forge_cli.sandbox.files.caps import cap_zone
 
     made = open_zone(cap_zone(zone, parent.zones), user_home=user_home(), make=make)
+    # Again, because the folder may be a link to a place that the parent cannot use.
     return cap_zone(made, parent.zones)

@@ -91,7 +91,6 @@ class PreparedFolder:
         in_ci = os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()
         if not is_required and not in_ci:
             return None
-            return None
         from forge_cli.engine.lock.checking import lock_for
 
         return lock_for(worker, self.workspace, self._home, self.prepared.host)

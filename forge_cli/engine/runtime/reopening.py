@@ -49,6 +49,7 @@ class Owner(Generic[T]):
         opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._own(opened))
         try:
+            # A cancellation must not reach the future, because the task still sets its result.
             return await asyncio.shield(opened)
         except BaseException:
             self._task.cancel()
@@ -66,6 +67,7 @@ class Owner(Generic[T]):
                 opened.set_result(await self._enter(stack))
                 await self._over.wait()
         except BaseException as error:
+            # Then nobody waits for the future; ``close`` raises the error.
             if opened.done():
                 raise
             opened.set_exception(error)

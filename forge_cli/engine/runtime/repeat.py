@@ -157,9 +157,9 @@ class Repetition:
 
 
 FOLDER = "tests"
-
-
+"""The folder with the records of the workers beside it."""
 SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+"""Folders of libraries and caches, which can be large and have no records of the user."""
 
 
 def record_folders(path: Path) -> Iterator[Path]:

@@ -34,10 +34,12 @@ if TYPE_CHECKING:  # commands that only look open workers as well, and take no t
     Work = tuple[ModelProvider, Tally, Budget]
 
 SAMPLING = "sampling"
-"""The name of such a request, in the place of a tool's."""
+"""The tool name in requests for an answer of the model."""
 ELICITATION = "elicitation"
+"""The tool name in requests for input of a person."""
 UNANSWERED = "it was interrupted before anybody answered"
 MAX_TRIES = 3
+"""How often a person can fill in a form before it counts as declined."""
 MAX_SHOWN = 2000
 """Characters of the messages that a person sees before the model reads them."""
 
@@ -74,6 +76,7 @@ class WorkerRequests:
             raise ToolError("no worker is running whose model could answer")
         async with self._one_at_a_time:
             await self._get_consent(request, work[0].name)
+        # Another task may have begun while the person was asked.
         model, tally, budget = self._at_hand() or work
         try:
             budget.start_turn()
@@ -112,6 +115,7 @@ class WorkerRequests:
         """Decide a request that cannot wait on disk, and record the decision."""
         decision = self._controller.settled(AskedCall(None))
         if decision is None:
+            # Stays if an interrupt ends the scope below.
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
             with self._interrupt.scope():
                 decision = await self._controller.request_approval(request, may_park=False)
@@ -188,7 +192,8 @@ class WorkerRequests:
                         return None
                     if decision.by == "user":  # hooks have heard this question already
                         return await self._put_form("", form, fitting)
-                lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
+                mark = "" if question.endswith((".", "?", "!", ":")) else ":"
+                lead = f"{question}{mark} "
                 given = await self._controller.request_form(
                     request, partial(self._put_form, lead, form, fitting)
                 )

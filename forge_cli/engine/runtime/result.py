@@ -109,7 +109,9 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
             "duration_ms": self.duration_ms,
             "draft": self.draft,
         }
-        return camel_keys(found if self.error is None else {**found, "error": self.error})
+        if self.error is not None:
+            found["error"] = self.error
+        return camel_keys(found)
 
 
 def _plain(output: Any) -> Any:

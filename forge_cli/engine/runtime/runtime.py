@@ -128,7 +128,9 @@ class SessionEnding:
             return WorkerResult.of(ending, session_id=session, worker=self._current.worker.name)
         done = task.result_of(opened, ending)
         task.result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
-        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
+        late = None
+        if end.late and not end.why:
+            late = end.late.removeprefix(TOOL)
         opened.open_calls.close(SessionEnd(task.result.wire()), late)
         return task.result
 
@@ -258,6 +260,8 @@ class WorkerRuntime(Generic[OutputT]):
     async def initialize(self) -> None:
         """Open everything that the worker names; raise its errors before anything runs."""
         wiring = self._current.wiring
+        # The public function raises instead, and under trio there is a loop, but not one of
+        # asyncio.
         if asyncio._get_running_loop() is None:
             hint = "elsewhere, use a thread: await trio.to_thread.run_sync(run_sync, worker, task)"
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
@@ -312,6 +316,7 @@ class WorkerRuntime(Generic[OutputT]):
         opened = self.opened
         at_hand = self._task
         task = _task(task, at_hand.past)
+        # The last task ran out of time; any other interrupt is meant for this one, too.
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
         budget = opened.new_budget()

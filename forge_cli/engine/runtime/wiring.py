@@ -82,7 +82,7 @@ class Wiring:
     replay, a batch or a parent worker adds it.
     """
 
-    # what programs give
+    # Options of programs.
     model: str | ModelProvider | None = None
     approval_mode: ApprovalMode | str | None = None
     approval_callback: ApprovalCallback | None = None
@@ -98,7 +98,7 @@ class Wiring:
     """The session of the root; child workers have none."""
     read_only: bool = False
 
-    # what forge adds
+    # Added by forge itself.
     host: PluginHost = field(default_factory=PluginHost)
     prepared: PreparedWorker | None = None
     """The parts that many sessions of this worker share; its children have their own."""
@@ -126,7 +126,7 @@ class Wiring:
     locked: bool = False
     """True if the worker has to match its lock even if it does not require one."""
     draft: DraftLink | None = None
-    """The line to the process outside the view, for a session in a draft."""
+    """The connection to the process outside of the draft, for a session in one."""
 
     def completed(
         self,

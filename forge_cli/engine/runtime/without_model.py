@@ -54,6 +54,7 @@ async def opened(
     bus = bus or EventBus()
     folder = PreparedWorker(worker, host or PluginHost(), home).within(workspace)
     if user_text is not None:
+        # Takes the place of the cached property.
         folder.settings = load_settings(folder.prepared.home, folder.workspace, user_text=user_text)
 
     def notify(level: StatusLevel, message: str) -> None:

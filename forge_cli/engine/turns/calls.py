@@ -15,9 +15,11 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.steps import Caller, Judged
 
 MAX_PARALLEL = 8
+"""The most calls that only read and run at the same time."""
 MAX_CALLS = 200
-"""Calls of one turn; the others are postponed without a look."""
+"""The most calls of one turn; the others are postponed without being judged."""
 FAILURES = ("error", "timeout", "invalid", "not_found")
+"""The outcomes that end the task if ``on_error`` is ``stop``; a refusal has its own setting."""
 
 
 @dataclass(eq=False)
@@ -78,6 +80,7 @@ class Turn:
                     with anyio.CancelScope() as scope:
                         running.add(scope)
                         outcomes[index] = await self.guard.call(each.call, Caller.MODEL, each)
+                        # First, or a failed call would cancel itself below.
                         running.discard(scope)
                         self._check_failure(outcomes[index], running)
                     if scope.cancelled_caught:
@@ -99,7 +102,8 @@ class Turn:
         if skipped := self._skip(call):
             self._note(skipped)
         elif self.parked:
-            self.waiting += await self.guard.park(call)
+            if await self.guard.park(call):
+                self.waiting += 1
         else:
             try:
                 self._note(await self.guard.call(call, Caller.MODEL, judged))

@@ -121,7 +121,8 @@ def _describe_commands(commands: CommandView) -> str:
 def _describe_network(network: Network) -> str:
     if isinstance(network, bool):
         return "open" if network else "closed"
-    return f"{', '.join(network.names())}; others ask" if network.names() else "every host asks"
+    names = ", ".join(network.names())
+    return f"{names}; others ask" if names else "every host asks"
 
 
 def describe_zone(zone: Zone) -> dict[str, Any]:

@@ -25,6 +25,7 @@ MIN_LIST_TOKENS = 1_000
 MAX_LINE = 120
 """Characters of the description of a deferred tool."""
 
+# Splits camelCase and runs of capitals, and keeps the words of other scripts.
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
 
 
@@ -136,5 +137,6 @@ def _rank(words: set[str], tools: Sequence[Tool]) -> list[Tool]:
 def _closeness(word: str, known: set[str]) -> float:
     if word in known:
         return 1.0
+    # Short words are the beginning of too many others.
     alike = (each for each in known if min(len(word), len(each)) > 3)
     return 0.5 if any(each.startswith(word) or word.startswith(each) for each in alike) else 0.0

@@ -47,6 +47,7 @@ class History(list[Message]):
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Replace all messages, to make room."""
+        # A copy, because ``messages`` may be read from this list.
         kept = tuple(messages)
         self.clear()
         self._hash = hashlib.sha256()

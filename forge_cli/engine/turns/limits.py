@@ -127,6 +127,7 @@ class Budget:
         self.limits = merged(self.limits)
         self._began = self.clock()
         self._known_cost = 0.0
+        # None before the first turn; False for good once the cost of a turn is unknown.
         self._priced: bool | None = None
 
     @property
@@ -245,6 +246,7 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     seconds = budget.seconds_left()
     loop = asyncio.get_running_loop()
     timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
+    # A forced end would take the other tasks of the process with it.
     is_alone = budget.parent is None and budget.pool is None
     try:
         with _forced_end_after(seconds if is_alone else None):
@@ -276,6 +278,7 @@ def _passed(limit: str, used: str) -> LimitReached:
 
 
 def _dollars(amount: float) -> str:
+    # A limit such as $0.005 would be $0.01 or $0.00 in cents.
     cents = f"{amount:,.2f}"
     return f"${cents}" if float(cents.replace(",", "")) == amount else f"${amount:g}"
 

@@ -217,6 +217,7 @@ class Loop:
         cut_off = 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
+            # An answer that was cut off continues in the next turn.
             answer = "" if reply.calls else answer + reply.text
             cut_off = cut_off + 1 if stop == "max_tokens" and not reply.calls else 0
             known = None
@@ -343,10 +344,13 @@ class Loop:
         for call in calls:
             if call.id in results:
                 continue
-            is_lost = known is not None and has_mark(call.args)
-            (lost if is_lost else open_calls).append(call)
+            if known is not None and has_mark(call.args):
+                lost.append(call)
+            else:
+                open_calls.append(call)
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
+            # Calls of the turn that have a result already count for the limit, too.
             await turn.take(open_calls, max(0, MAX_CALLS - len(calls) + len(open_calls)))
         finally:
             tally.outcomes += turn.outcomes
@@ -359,8 +363,9 @@ class Loop:
         if self.interrupt.interrupted:
             raise Interrupted(self.interrupt.reason)
         if turn.refused:
-            denied = [denial.reason for denial in turn.refused.denials]
-            raise Stopped("".join(denied[:1]) or turn.refused.refusal)
+            denials = turn.refused.denials
+            reason = denials[0].reason if denials else ""
+            raise Stopped(reason or turn.refused.refusal)
         if turn.failed:
             raise CallFailed(turn.failed)
         return turn.outcomes

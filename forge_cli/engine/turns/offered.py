@@ -128,6 +128,7 @@ class OfferedTools:
             return False
         had_find_tools = bool(self.groups)
         self.groups |= groups
+        # The model keeps the definitions that it had in the last turn.
         self.load(self.names)
         if had_find_tools:
             return False

@@ -136,6 +136,7 @@ def _check_schema(given: Any) -> JsonObject:
     if problem := metaschema_problem(schema):
         place = f"{problem.json_path} is" if problem.json_path else "it"
         raise _Unsound(f"{place} {problem.sentence}", problem.loc)
+    # One problem is enough, as each may be the cause of the next.
     for sentence in reference_problems(schema):
         raise _Unsound(sentence)
     return schema

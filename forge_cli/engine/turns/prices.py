@@ -72,6 +72,7 @@ class ListedPrice(Struct, frozen=True):
         import genai_prices
 
         tokens = genai_prices.Usage(
+            # In this library, input includes what was read from and written to the cache.
             input_tokens=usage.sent_tokens,
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
@@ -90,8 +91,11 @@ def _find_rates(listed: ListedPrice) -> tuple[float, float] | None:
         return None
     rates: list[Any] = []
     for rate in (price.input_mtok, price.output_mtok):
+        # A price with tiers is an object, whose base is the price of a short request.
         rates.append(getattr(rate, "base", rate))
-    return None if None in rates else (float(rates[0]), float(rates[1]))
+    if None in rates:
+        return None
+    return float(rates[0]), float(rates[1])
 
 
 def price_of(

@@ -49,6 +49,7 @@ class RoomMaker:
         enough = context.used - sum(map(_freed, old)) <= ROOMY * limit
         if enough or not await self._summarise(limit):
             self._elide(old, limit)
+        # Both find nothing to remove if there is enough room already.
         self._elide(self._old_results(ROOMY * limit, 1), limit)
         self._elide(self._old_results(CROWDED * limit, 0), limit)
 
@@ -57,6 +58,7 @@ class RoomMaker:
         context = self.context
         before = context.used
         context.no_summary = False
+        # The request was too long, so the real window is no larger than what was sent.
         await self.reduce(max(1, min(before, context.window or before)))
         return context.used < before
 
@@ -72,7 +74,9 @@ class RoomMaker:
         )
         counted = self.context.counted
         done = await self._replace_older(cut, kept, limit)
-        self.context.counted = self.context.counted if counted else None
+        if not counted:
+            # Then the next turn estimates everything, with the system prompt and the tools.
+            self.context.counted = None
         return cut if done else None
 
     def _old_results(self, goal: float, whole_turns: int) -> list[CallResult]:
@@ -167,7 +171,9 @@ def turns_back(messages: Sequence[Message], count: int) -> int:
     if not count:
         return len(messages)
     starts = [index for index, message in enumerate(messages) if message.role == "assistant"]
-    return starts[-count] if len(starts) >= count else next(iter(starts), 0)
+    if len(starts) >= count:
+        return starts[-count]
+    return starts[0] if starts else 0
 
 
 def _freed(result: CallResult) -> int:

@@ -72,6 +72,7 @@ class AnswerStream:
 
     async def read(self, request: ModelRequest, interrupt: InterruptSignal) -> bool:
         """Read the answer to its end; return False if it was interrupted."""
+        # A provider may swallow a cancellation of this task.
         before = count_cancellations()
         try:
             with interrupt.scope() as scope:

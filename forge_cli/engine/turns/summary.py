@@ -68,7 +68,8 @@ def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: 
         elif message.role == "user" and text.strip():
             # of forge's own messages only the environment stays true
             is_lasting = text.startswith(phrases.ENVIRONMENT_CHANGED)
-            said += [text] if is_lasting or not phrases.is_own(text) else []
+            if is_lasting or not phrases.is_own(text):
+                said.append(text)
         open_calls |= {call.id: call for call in message.calls if call.name in lasting}
         for result in message.results:
             if result.call_id in open_calls and not result.is_error:
@@ -99,6 +100,7 @@ def summary_message(messages: Sequence[Message], kept: Summary, text: str, room:
 
 
 def _cut_bytes(text: str, room: int) -> str:
+    # From bytes to characters, as ``cut`` counts them.
     return cut(text, room * len(text) // max(1, size_of(text)))
 
 

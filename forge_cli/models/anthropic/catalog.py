@@ -14,6 +14,7 @@ from forge_cli.models.windows import listed_window
 
 MILLION = 1_000_000
 CLASSIC = 200_000
+"""The context window of older models, in tokens."""
 MAX_ANSWER = 32_000
 MAX_UNKNOWN_ANSWER = 8_192
 """The limit for an unknown model; each family below allows the larger one. Thinking counts."""
@@ -48,6 +49,7 @@ def thinking(model: str, level: str | None, longest: int) -> JsonObject:
         case _ if context_window(model) == MILLION:
             return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
         case _:  # models with a small window take a number of tokens instead of a level
+            # The API takes 1,024 or more; at least half of the answer is left for its text.
             budget = max(1024, min(_BUDGETS[level], longest // 2))
             return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 

@@ -126,6 +126,7 @@ class Encoder:
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode the new messages; all of them if earlier ones were replaced."""
+        # By identity, because comparing the content of a long history is slow.
         if len(self._seen) > len(messages) or not all(map(is_, self._seen, messages)):
             self._forget()
         for message in messages[len(self._seen) :]:
@@ -171,7 +172,10 @@ def _with_ids(blocks: Sequence[Block], calls: Sequence[ToolCall]) -> Iterator[Bl
     """Yield the blocks with the IDs that their calls have in this request."""
     ids = iter([call.id for call in calls])
     for block in blocks:
-        yield {**block, "id": next(ids, block["id"])} if block["type"] == "tool_use" else block
+        if block["type"] == "tool_use":
+            yield {**block, "id": next(ids, block["id"])}
+        else:
+            yield block
 
 
 def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
@@ -198,7 +202,7 @@ def _tool(spec: ToolSpec) -> JsonObject:
 
 def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.call_id}
-    if result.is_error:
+    if result.is_error:  # without files, which the API refuses in failed results
         text = result.text if result.text.strip() else "failed without a message"
         return {**block, "content": text, "is_error": True}
     seen = [_seen(file) for file in files if file.data and file.media_type in (*IMAGES, PDF)]
@@ -208,7 +212,6 @@ def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
 
 
 def _seen(file: Image | Blob) -> Block:
-    # the API refuses files in results of failed calls
     return {"type": "document" if file.media_type == PDF else "image", "source": _base64(file)}
 
 

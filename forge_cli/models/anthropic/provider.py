@@ -28,6 +28,7 @@ from forge_cli.models.anthropic.transport import Credentials, HttpTransport, Tra
 from forge_cli.models.failures import DECLINED, DELAYS, NO_WORDS, ProviderFailure, Retry
 
 MAX_PAUSES = 10
+"""How often the API may pause one turn."""
 IDLE_TIMEOUT = 120.0
 """Seconds with nothing but keep-alives after which an answer counts as cut off."""
 
@@ -83,6 +84,7 @@ class AnthropicModel:
                         answer = piece
                         continue
                     yield piece
+                    # A restart voids the whole turn, so its text before the pause is repeated.
                     if text and isinstance(piece, Restart):
                         yield TextDelta(text)
             said += answer.blocks
@@ -131,6 +133,7 @@ class AnthropicModel:
                     async for together in events:
                         some = True
                         text, garbled = answer.take(together)
+                        # The answer has begun, so the prompt is in the cache for others.
                         if answer.blocks:
                             let_others_go()
                         if text:

@@ -79,9 +79,9 @@ class SdkTransport:
     ) -> AsyncGenerator[list[Any]]:
         import anthropic
 
-        content: dict[str, Any] = (
-            {"body": json.loads(body)} if self._rewrites else {"content": body}
-        )
+        content: dict[str, Any] = {"content": body}
+        if self._rewrites:
+            content = {"body": json.loads(body)}
         try:
             stream = await client.post(
                 "/v1/messages",
@@ -164,6 +164,7 @@ class SdkTransport:
         message = error.api_message if isinstance(error.api_message, str) else ""
         status = error.status_code
         headers = error.response.headers
+        # The error of a stream whose own status was a success.
         if status < 300:
             return refused_in_stream(self.endpoint, code, message, headers, model)
         said = http_text(status, shortened(message)) + name_request(headers)
@@ -181,12 +182,13 @@ def sdk_transport(access: Credentials, silence: float) -> SdkTransport:
     def make_client(http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
         import anthropic
 
-        key, token = (access.secret, None) if access.variable == KEY else (None, access.secret)
+        is_key = access.variable == KEY
         return anthropic.AsyncAnthropic(
-            api_key=key,
-            auth_token=token,
+            api_key=access.secret if is_key else None,
+            auth_token=None if is_key else access.secret,
             base_url=access.address,
             http_client=http,
+            # The provider retries, reports each attempt, and obeys the pace of a batch.
             max_retries=0,
             open_telemetry=False,
         )

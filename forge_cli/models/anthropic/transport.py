@@ -152,6 +152,7 @@ class HttpTransport:
                     for event in together:
                         read.append(self._read(event, response.headers, model))
                 except ProviderFailure:
+                    # The events before the error are still part of the answer.
                     yield read
                     raise
                 if are_useful(read):
@@ -178,6 +179,7 @@ class HttpTransport:
             data = json.loads(event)
         except (ValueError, RecursionError):
             raise self.endpoint.garbage(event) from None
+        # Gateways may leave out the type of an error.
         if isinstance(data, dict) and data.get("type", "error") == "error" and "error" in data:
             message, code = read_error(event)
             raise refused_in_stream(self.endpoint, code, message, headers, model)
