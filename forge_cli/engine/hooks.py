@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.plugins.host import PluginHost
 
 TIMEOUT = 10.0
-"""The time limit of a hook."""
+"""Seconds that a hook may take."""
 MAX_OUTPUT = 64 * 1024
 """The most characters that a hook may print."""
 MAX_NOTE = 1000
@@ -52,6 +52,7 @@ BLOCK_EXIT_CODE = 2
 MAX_KEY = 50
 """The most characters of an unknown key in a message."""
 MAX_KEYS = 3
+"""The most unknown keys that a message names."""
 _KEYS = ("verdict", "note")
 _FOREIGN_KEYS = {
     "decision": "verdict",
@@ -348,6 +349,7 @@ class Hooks:
                 if said.answer.verdict == "blocked":
                     note = f"the hook {hook.title} says no: {said.answer.note or NO_REASON}"
                     denials.append(ApprovalDecision(False, note=note, by="rule"))
+                    # The answer also closes the question in every display.
                     if self.bus.is_open(request.request_id):
                         self.bus.answer(request.request_id, denials[0])
                     prompt.cancel()
@@ -486,7 +488,7 @@ class Follower:
         except Exception as error:  # third-party code
             raise HookFailed(fault_text(error)) from error
         if inspect.iscoroutine(said):
-            said.close()
+            said.close()  # or Python warns that it was never awaited
             raise HookFailed("it is async, and the record waits for no hook")
         answer = None if said is None else checked(said)
         if answer is not None and answer.verdict is not None:

@@ -49,7 +49,8 @@ class Organisation(Struct, frozen=True):
                 yield from self._about_plugin(f"{OBSERVER}{hook.observer}", hook.where("observer"))
 
     def _about_worker(self, worker: Worker, settings: Settings) -> Iterator[WorkerError]:
-        policy, config = self.policy, worker.config
+        policy = self.policy
+        config = worker.config
         if not policy.allows_worker(worker):
             problem = f"the worker '{worker.name}' is not among those that may run"
             yield policy_conflict(
@@ -82,7 +83,8 @@ class Organisation(Struct, frozen=True):
         for name in worker.config.toolsets:
             yield from self._about_plugin(name, worker.config.where("toolsets", name))
         section = worker.config.toolsets.get("external")
-        for part in section if isinstance(section, list) else [section]:
+        parts = section if isinstance(section, list) else [section]
+        for part in parts:
             package = str(part.get("package")) if isinstance(part, Mapping) else ""
             found = package and (distribution_of(package) or package.partition(".")[0])
             if found and canonical(found) not in allowed:
@@ -169,8 +171,7 @@ class RequiredLog(Struct, frozen=True):
     def __call__(self, line: Line) -> None:
         if line.transient:
             return
-        # O_NOFOLLOW: others may write to the folder, and a link there would lead the lines
-        # elsewhere.
+        # O_NOFOLLOW, because another user of the folder could make a link to another file.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         try:
             with open(os.open(self.path, flags, 0o640), "a") as stream:

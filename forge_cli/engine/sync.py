@@ -27,6 +27,7 @@ def run_sync(
     **options: Unpack[RuntimeOptions],
 ) -> WorkerResult[Any]:
     """Run a task and return the result; ``options`` are those of WorkerRuntime."""
+    # Unlike the public function, it returns None if there is no loop.
     if asyncio._get_running_loop() is not None:
         hint = "there: async with WorkerRuntime(worker=worker) as runtime: await runtime.run(task)"
         raise UsageError("run_sync would block the event loop in this thread", hint=hint)

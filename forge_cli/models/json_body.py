@@ -51,6 +51,7 @@ class RequestIds:
 
     def _own(self, call_id: str) -> str:
         own = call_id
+        # Not from 0, or each of many equal IDs would try all earlier digests again.
         tries = len(self._taken)
         while not is_legal_id(own) or own in self._taken:
             # nine letters and digits, because Mistral's templates refuse any other id

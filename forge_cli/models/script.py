@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from itertools import count
 from typing import Any
 
 from pydantic import Field
@@ -118,12 +117,13 @@ class ScriptedModel:
         for message in messages[self._seen :]:
             self._taken.update(call.id.rpartition("_")[0] for call in message.calls)
         self._seen = len(messages)
-        return next(
-            name for turn in count(index + 1) if (name := f"call_{turn}") not in self._taken
-        )
+        turn = index + 1
+        while f"call_{turn}" in self._taken:
+            turn += 1
+        return f"call_{turn}"
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 class _Known:
@@ -159,7 +159,7 @@ class _Known:
     def _replace(self, match: re.Match[str]) -> str:
         if match.group() == "{task}":
             return self.task
-        index = int(match.group(1)) if match.group(1) else -1
+        index = int(match.group(1)) if match.group(1) else -1  # {result} is the last one
         if index >= len(self.results) or not self.results:
             count = counted(len(self.results), "result")
             problem = f"the script uses {match.group()}, but {count} came before it"

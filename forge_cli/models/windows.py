@@ -28,6 +28,7 @@ def listed_window(provider: str, model: str) -> int | None:
         if not isinstance(window, int):
             window = _look_up(provider, model)
             kept.put(name, stamp, window)
+    # 0 is cached for a model that the table does not know.
     return window or None
 
 

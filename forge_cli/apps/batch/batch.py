@@ -37,7 +37,9 @@ from forge_cli.record.batch import is_answered
 from forge_cli.record.places import new_session_id
 
 MAX_SHOWN = 5
+"""The most keys that an error names."""
 _SETTLED = ("completed", "parked")
+"""The states of items that a change of the worker or of an input affects."""
 
 
 class RestartChoice(Struct, frozen=True):
@@ -72,8 +74,10 @@ class BatchPlan(Struct, frozen=True):
                     self.counts.parked -= 1
                     yield item, known.session
             elif known.state != "completed":
-                self.counts.failed -= known.state == "failed"
-                yield item, known.session if known.resumes else new_session_id()
+                if known.state == "failed":
+                    self.counts.failed -= 1
+                session = known.session if known.resumes else new_session_id()
+                yield item, session
 
 
 def make_plan(
@@ -125,10 +129,13 @@ def make_plan(
 
 def _named(keys: Collection[str]) -> str:
     shown = " ".join(visible(key) for key in list(keys)[:MAX_SHOWN])
-    return f"{shown} and {len(keys) - MAX_SHOWN} more" if len(keys) > MAX_SHOWN else shown
+    if len(keys) > MAX_SHOWN:
+        return f"{shown} and {len(keys) - MAX_SHOWN} more"
+    return shown
 
 
 MAX_DELAY = 30.0
+"""The longest wait before a retry in seconds, without its random part."""
 MAX_REFUSALS = 3
 """Items in a row that the provider refuses before all others are taken to be refused as well."""
 ReportEvent = Callable[[BatchEvent], object]
@@ -252,6 +259,7 @@ class Batch:
         for _, _, attempt in self._retries:  # there is no time to try them again
             if attempt.failure:
                 self._keep(attempt, attempt.failure, cut=False)
+                # Its number is that of the next attempt, which is not made.
                 self._finished(replace(attempt, number=attempt.number - 1), attempt.failure)
         await self._report_ends()
 
@@ -294,6 +302,7 @@ class Batch:
         if self._retries and self._retries[0][0] <= time.monotonic():
             return heapq.heappop(self._retries)[2]
         if not self._exhausted:
+            # The iterator goes on where it was: all inputs need not fit into memory.
             for item, session in self._todo:
                 return _Attempt(item, session)
             self._exhausted = True
@@ -378,6 +387,7 @@ class Batch:
         delay = self.delay(attempt.number)
         session = attempt.session if is_resumed(end.result) else new_session_id()
         again = _Attempt(attempt.item, session, attempt.number + 1, end)
+        # The count decides between equal times, because attempts have no order.
         heapq.heappush(self._retries, (time.monotonic() + delay, next(self._order), again))
         self._finished(attempt, end, retry_in=round(delay, 3))
 

@@ -99,6 +99,7 @@ class HostedItems:
         item = BatchItem(order["key"], order["task"], order["session"], order["workspace"])
         run = self._runs[item.session] = order["run"]
         self._signals[run] = signal = InterruptSignal()
+        # The batch may have been interrupted while the order was on its way.
         if self._reason is not None:
             signal.interrupt(self._reason)
         log = session_file(item.session)
@@ -162,8 +163,9 @@ def _put_log(path: Path, text: str | None) -> None:
 
 def main() -> None:
     """Run items with orders from standard input, in the folder that the command line names."""
-    orders, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "rb") as nothing:
+    orders = os.fdopen(os.dup(0), "rb")
+    out = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:  # tools must not read the orders
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # output of tools must not mix with messages
     in_loop(HostedItems(Path(sys.argv[1]), orders, out).run)

@@ -39,7 +39,8 @@ from forge_cli.record.recorder import os_error_text
 
 app = new_app()
 
-CONCURRENCY, RETRIES = 8, 2
+CONCURRENCY = 8
+RETRIES = 2
 MAX_STDIN = 8 << 30
 """The most bytes of standard input, so that an endless input stops."""
 EXIT_CODES = """\b

@@ -27,6 +27,7 @@ from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
 MAX_LINE = 64 * 1024 * 1024
+"""The most bytes of a line, so that a file without line ends does not fill the memory."""
 MAX_NAME = 200
 """The most bytes of a folder name, with room for the text around the key in `--each-in`."""
 _MAGIC = "*?["
@@ -137,8 +138,9 @@ class BatchInputs:
     def _shown(self, path: Path) -> str:
         """Return a path as the tools of the worker find it."""
         real = path.resolve()
-        inside = self._workspace is not None and real.is_relative_to(self._workspace)
-        return str(real.relative_to(self._workspace)) if inside and self._workspace else str(real)
+        if self._workspace is not None and real.is_relative_to(self._workspace):
+            return str(real.relative_to(self._workspace))
+        return str(real)
 
 
 def default_results(source: str) -> str:
@@ -147,8 +149,9 @@ def default_results(source: str) -> str:
         return "stdin.results.jsonl"
     plain = [part for part in Path(source).parts if not _is_pattern(part)]
     name = Path(plain[-1] if plain else "").name
-    known = Path(name).stem if Path(name).suffix.lower() in (".jsonl", ".ndjson", ".csv") else name
-    return f"{known.strip('.') or 'batch'}.results.jsonl"
+    if Path(name).suffix.lower() in (".jsonl", ".ndjson", ".csv"):
+        name = Path(name).stem
+    return f"{name.strip('.') or 'batch'}.results.jsonl"
 
 
 def _matches(pattern: str) -> set[Path]:
@@ -159,11 +162,14 @@ def _matches(pattern: str) -> set[Path]:
     parts = Path(pattern).parts
     if "**" not in parts:
         return {Path(found) for found in glob.glob(pattern)}
-    at, found = parts.index("**"), set[Path]()
-    for base in glob.glob(str(Path(*parts[:at]))) if at else (".",):
+    at = parts.index("**")
+    rest = parts[at + 1 :] or ("*",)
+    bases = glob.glob(str(Path(*parts[:at]))) if at else ["."]
+    found = set[Path]()
+    for base in bases:
         for folder, folders, _ in os.walk(base):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            found |= _matches(os.path.join(glob.escape(folder), *(parts[at + 1 :] or "*")))
+            found |= _matches(os.path.join(glob.escape(folder), *rest))
     return found
 
 
@@ -292,8 +298,10 @@ def folder_name(key: str) -> str:
     """Return a key as a folder name; different keys have different names."""
     kept = "".join(char if char.isalnum() or char in "-_. " else _quoted(char) for char in key)
     if len(kept.encode()) > MAX_NAME:
+        # 34 bytes are for the digest and the two characters before it.
         digest = hashlib.sha256(kept.encode()).hexdigest()[:32]
         return f"{kept.encode()[: MAX_NAME - 34].decode(errors='ignore')}%-{digest}"
+    # "." and ".." are the folder itself and its parent.
     return kept if kept.strip(".") else kept.replace(".", "%2E")
 
 

@@ -41,7 +41,8 @@ class BatchReport:
         self, name: str, out: TextIO, provider: Callable[[], str], *, as_json: bool
     ) -> None:
         self.screen = BatchScreen(name, provider)
-        self._out, self._as_json = out, as_json
+        self._out = out
+        self._as_json = as_json
         self._since = time.monotonic()
         self._live = can_draw(sys.stderr) and not os.environ.get("CI")
         self._ended = threading.Event()
@@ -83,6 +84,7 @@ class BatchReport:
     def summary(self, results: str, code: int) -> None:
         """Print the final counts, the last errors and the next steps."""
         counts = self.screen.counts
+        # From this code on, a signal ended the batch.
         if code >= ExitCode.HUNG_UP and self._live:
             sys.stderr.write("\n")  # after the ^C that the terminal shows
         lines = [f"forge: {self.screen.line(self._seconds, ended=True)}"]
@@ -106,9 +108,13 @@ class BatchReport:
 
 MAX_ERRORS = 3
 BAR_WIDTH = 24
-MAX_ERROR, MAX_KEY = 200, 30
+MAX_ERROR = 200
+"""The most characters of an error."""
+MAX_KEY = 30
+"""The most characters of the key before it."""
 _NO_ERRORS = ("completed", "parked", "interrupted")
-_FULL, _EMPTY = "█", "░"
+_FULL = "█"
+_EMPTY = "░"
 
 
 class BatchScreen:
@@ -119,7 +125,8 @@ class BatchScreen:
         self.name = name
         self._provider = provider
         self.preparing = "reading the inputs"
-        self.counts, self.spending = BatchCounts(), Spending()
+        self.counts = BatchCounts()
+        self.spending = Spending()
         self.errors: deque[str] = deque(maxlen=MAX_ERRORS)
         self.failures: deque[str] = deque(maxlen=MAX_ERRORS)
         """The last errors of items that are not retried."""
@@ -133,7 +140,8 @@ class BatchScreen:
         if event.type != "itemFinished" or event.result is None:
             return
         status = str(event.result.get("status"))
-        self._ended += event.retry_in is None and status != "interrupted"
+        if event.retry_in is None and status != "interrupted":
+            self._ended += 1
         if status not in _NO_ERRORS:
             first = visible(str(event.result.get("error")).partition("\n")[0])
             key = cut(visible(event.key or ""), MAX_KEY, "middle")

@@ -26,6 +26,7 @@ from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
 MAX_SHOWN = 20
+"""The most rows of the table."""
 
 
 @app.command("status")

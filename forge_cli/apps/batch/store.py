@@ -80,8 +80,10 @@ class Spending:
         usage = Usage(**{name: used.get(camel_case(name), 0) for name in asdict(Usage())})
         self.usage += usage
         self.unknown = self.unknown or (cost is None and usage != Usage())
-        if cost is not None or self.unknown:
-            self.cost = None if self.unknown else (self.cost or 0.0) + (cost or 0.0)
+        if self.unknown:
+            self.cost = None
+        elif cost is not None:
+            self.cost = (self.cost or 0.0) + cost
 
 
 class BatchEvent(Struct, frozen=True):
@@ -247,6 +249,7 @@ def read_record(results: Path) -> BatchRecord:
         item = record.items.get(key)
         if item is None or item.session != result.get("sessionId"):
             continue
+        # A result from before its item started over.
         if offset < max(all_from, key_from.get(key, 0)):
             continue
         item.state = item_state(result, cut=key in cut)
@@ -274,7 +277,7 @@ def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
     offset = 0
     with opened:
         for number, line in enumerate(opened, 1):
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n"):  # a crash cut the last line off
                 return
             try:
                 found = json.loads(line)
@@ -290,7 +293,8 @@ class BatchStore:
     """The two files, open for one process at a time."""
 
     def __init__(self, journal: LineFile, results: LineFile) -> None:
-        self._journal, self._results = journal, results
+        self._journal = journal
+        self._results = results
 
     @property
     def unsynced(self) -> bool:
@@ -328,7 +332,10 @@ class BatchStore:
         self._append(self._results, {"key": key, "input": fields, "result": result})
 
     def sync(self) -> None:
-        """Flush both files, the journal first."""
+        """Flush both files, the journal first.
+
+        A result counts only if the journal names its session.
+        """
         for file in (self._journal, self._results):
             if file.unsynced:
                 file.sync()

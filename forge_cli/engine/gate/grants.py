@@ -232,7 +232,7 @@ class SessionGrants(Struct):
     ) -> GrantOffer | None:
         """Remember an offer, or the exact call if None; return None if it was not offered."""
         offered = request.offers or ()
-        otherwise = THIS_CALL
+        otherwise: GrantOffer | None = THIS_CALL
         if offer or call.trial:
             otherwise = None
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), otherwise)

@@ -35,6 +35,7 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
         raise WorkerError(None, problem, hint="remove `transport: sdk` from the config")
     official = not os.environ.get(BASE_URL, "").strip()
     dialect = ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect()
+    # Many other servers refuse images, so they get them only if the config says so.
     dialect.images = env.options.get("images", official)
     server = server_of(f"openai:{name}", env.options.get("timeout"))
     window = env.options.get("context")
@@ -53,6 +54,7 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
 
 def _fields(options: Mapping[str, Any], official: bool) -> JsonObject:
     """Return the options of answers as fields of a request."""
+    # OpenAI's newer models refuse ``max_tokens``, the only name that many other servers know.
     names = {
         "temperature": "temperature",
         "max_tokens": "max_completion_tokens" if official else "max_tokens",

@@ -120,12 +120,17 @@ class ChatAnswer:
         id = _text(call.get("id"))
         name = _text(function.get("name"))
         arguments = function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else json.dumps(arguments)
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):  # some servers send an object instead of its text
+            arguments = json.dumps(arguments)
         if not (id or name or arguments):
             return
         index = call.get("index")
-        slot = self._by_index.get(index) if isinstance(index, int) else self._unnumbered(id, name)
+        if isinstance(index, int):
+            slot = self._by_index.get(index)
+        else:
+            slot = self._unnumbered(id, name)
         if slot is None or slot.is_other(id, name):
             slot = Slot()
             self.slots.append(slot)
@@ -196,6 +201,7 @@ def read_usage(usage: JsonObject) -> Usage:
 
 
 def _count(value: Any) -> int:
+    # By the exact type, because True and False are ints.
     return value if type(value) is int and value > 0 else 0
 
 

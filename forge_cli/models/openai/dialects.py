@@ -118,6 +118,7 @@ def is_shown(file: Attachment) -> bool:
 
 
 def _text_of(file: Attachment) -> str | None:
+    # Zero bytes are valid UTF-8, but only binary files contain them.
     if b"\0" in file.data or file.media_type == "application/pdf":
         return None
     try:

@@ -176,6 +176,7 @@ class OpenAIModel:
             self._ids.update(call.id for call in message.calls)
         if said:
             self._history += b"," if self._history else b""
+            # Without the brackets of the list, because the history goes on.
             self._history += json_bytes(said)[1:-1]
         self._sent += new
 

@@ -25,6 +25,7 @@ MODELS_TIMEOUT = 3.0
 _CHAT = re.compile(
     r"(gpt-\d|o\d)(?!.*(audio|realtime|transcribe|search|image|tts|research|instruct|vision|-\d{4}))"
 )
+"""Models that chat; the table also has those for audio, images and search, and dated versions."""
 BASE_URL = "OPENAI_BASE_URL"
 KEY = "OPENAI_API_KEY"
 OFFICIAL = "https://api.openai.com/v1"
@@ -186,6 +187,7 @@ class Server:
                 if len(chunks) < len(together):
                     await response.drain()
                     return
+        # Without [DONE]; the provider still accepts an answer that had a finish reason.
         if some:
             raise self.endpoint.cut_off()
         raise self.endpoint.garbage("a stream without events")
@@ -212,7 +214,8 @@ class Server:
         """Return the failure for an error inside a stream, mostly without a status."""
         message, code = read_error(json.dumps({"error": error}))
         status = error.get("code") if isinstance(error, dict) else None
-        status = status if isinstance(status, int) and status >= 400 else 500
+        if not isinstance(status, int) or status < 400:
+            status = 500  # unknown, so it is retried
         return self.endpoint.refused(status, message, code=code, model=model)
 
     async def get(self, path: str) -> str:

@@ -34,6 +34,7 @@ _BESIDE = frozenset(
 _NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
 _ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 _MAX_LEAD = 300
+"""The most characters before a call; a longer text is an answer that shows some JSON."""
 MAX_LENGTH = 100_000
 """Characters of an answer that are searched."""
 
