@@ -1,4 +1,4 @@
-"""The executor in the process that started the batch: submits items and takes back their results."""
+"""The executor in the process that started the batch: submits items, takes back results."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -92,7 +92,9 @@ class DaskExecutor:
         except KilledWorker:
             problem = "every machine that ran it was lost"
         except asyncio.CancelledError:
-            if self._client.status == "running" or asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            # Dask raises it as well if the cluster is lost.
+            task = asyncio.current_task()
+            if self._client.status == "running" or (task and task.cancelling()):
                 raise
             problem = "the cluster no longer answers"
         except Exception as error:  # anything that a task or Dask raises
@@ -124,8 +126,10 @@ class DaskExecutor:
     def _take(self, message: Message) -> list[Message]:
         match message["type"]:
             case "hello":
-                interrupt = [] if self._reason is None else [self._interrupt(self._reason)]
-                return [{"type": "parcel", "parcel": self._parcel}, *interrupt]
+                messages: list[Message] = [{"type": "parcel", "parcel": self._parcel}]
+                if self._reason is not None:
+                    messages.append(self._interrupt(self._reason))
+                return messages
             case "claim":
                 return [
                     {"type": "answer", "ask": message["ask"], "order": self._order(message["key"])}
@@ -163,7 +167,7 @@ class DaskExecutor:
             await self._tell(box, message)
 
     async def beat(self) -> None:
-        """Send heartbeats, so that machines know that somebody waits for them."""
+        """Send heartbeats; a machine without them stops its work."""
         while True:
             await anyio.sleep(HEARTBEAT_INTERVAL)
             await self._tell_all({"type": "beat"})
@@ -268,7 +272,7 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
         dashboard_address=None,
         # Any free port, because the usual one may belong to another cluster.
         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-        memory_limit=0,
+        memory_limit=0,  # Dask would restart a process in the middle of its items
         silence_logs=logging.CRITICAL,
         preload="forge_executor_dask.apart",
         security=security,
@@ -291,7 +295,9 @@ async def _check(client: Client, parcel: bytes) -> None:
             await client.run(importlib.metadata.version, name, on_error="return")
         ).items():
             if found != wanted:
-                there = f"has {name} {found}" if isinstance(found, str) else f"does not have {name}"
+                there = f"does not have {name}"
+                if isinstance(found, str):
+                    there = f"has {name} {found}"
                 raise WorkerError(
                     None, f"{machine} {there}", hint=f"install {name}=={wanted} there"
                 )

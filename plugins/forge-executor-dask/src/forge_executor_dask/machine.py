@@ -24,6 +24,7 @@ Message = dict[str, Any]
 
 _machines: dict[str, Machine] = {}
 _making = threading.Lock()
+"""Held while a machine is made, because Dask runs tasks in several threads."""
 
 
 def run_item(batch: str, key: str) -> None:
@@ -78,6 +79,7 @@ class Machine:
             while not self.closed:
                 first = self._in.get()
                 self._heard = time.monotonic()
+                # Each element of the queue is a tuple of messages.
                 self._take([*chain(first, *self._in.get(batch=True))])
         self._close()
 

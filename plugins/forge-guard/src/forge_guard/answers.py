@@ -37,15 +37,15 @@ def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer
     if decision is None or event == "PostToolUse":
         return SILENCE
     if decision == "ask" and tool not in ASKING:
-        decision, reason = (
-            "deny",
-            f"{reason}; {tool} cannot ask about it, so a person has to do or to allow it",
-        )
+        decision = "deny"
+        reason = f"{reason}; {tool} cannot ask about it, so a person has to do or to allow it"
     match tool:
         case "claude":
             return _decided(event, decision, reason)
         case "codex" if event == "PermissionRequest":
-            behavior = {"behavior": decision} | ({"message": reason} if decision == "deny" else {})
+            behavior: dict[str, str] = {"behavior": decision}
+            if decision == "deny":
+                behavior["message"] = reason
             return Answer.json(
                 {"hookSpecificOutput": {"hookEventName": event, "decision": behavior}}
             )

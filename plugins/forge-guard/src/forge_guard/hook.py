@@ -81,7 +81,9 @@ def identity() -> int:
         "python{}.{}".format(*sys.version_info),
         "site-packages",
     )
-    counts += [str(os.stat(library).st_mtime_ns)] if os.path.isdir(library) else []
+    # An installation changes the time of the folder.
+    if os.path.isdir(library):
+        counts.append(str(os.stat(library).st_mtime_ns))
     return binascii.crc32("\0".join(counts).encode("utf-8", "surrogateescape"))
 
 
@@ -101,8 +103,10 @@ def start(name: str) -> "_socket.socket":
     lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        # Another hook may have started it before this one got the lock.
         if gate := connect(name):
             return gate
+        # A gate that was killed leaves its socket.
         if os.path.lexists(name):
             os.unlink(name)
         listening = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -145,6 +149,7 @@ def is_ours(gate: "_socket.socket") -> bool:
     """
     if not hasattr(_socket, "SO_PEERCRED"):
         return True
+    # The process, the user and the group, each of 4 bytes.
     found = gate.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     return int.from_bytes(found[4:8], sys.byteorder) == os.geteuid()
 

@@ -94,7 +94,9 @@ def _asks_the_web(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _optional(given: Mapping[str, Any], *names: str) -> str | None:
-    return text_of(given, *names) if any(given.get(name) is not None for name in names) else None
+    if all(given.get(name) is None for name in names):
+        return None
+    return text_of(given, *names)
 
 
 def _edited_often(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
@@ -117,7 +119,8 @@ def _addresses_in(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
     found = _ADDRESS.findall(text_of(given, "prompt", "url"))
     if not found:
         raise NotUnderstood("there is no address in it")
-    yield from (("open_url", {"url": each}) for each in found)
+    for each in found:
+        yield "open_url", {"url": each}
 
 
 def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
@@ -126,11 +129,10 @@ def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
         raise NotUnderstood("'include' is not a list")
     for each in wanted:
         pattern = text_of({"include": each}, "include")
-        yield (
-            place.find(pattern, ".")
-            if any(mark in pattern for mark in "*?[{")
-            else place.read(pattern)
-        )
+        if any(mark in pattern for mark in "*?[{"):
+            yield place.find(pattern, ".")
+        else:
+            yield place.read(pattern)
 
 
 def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -145,11 +147,9 @@ def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
 def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the server and the tool that Gemini CLI passes besides the name."""
     context = data.get("mcp_context")
-    return (
-        (text_of(context, "server_name"), text_of(context, "tool_name"))
-        if isinstance(context, dict)
-        else None
-    )
+    if not isinstance(context, dict):
+        return None
+    return text_of(context, "server_name"), text_of(context, "tool_name")
 
 
 def _one_line(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -262,15 +262,16 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
         return asked
     try:
         calls = hook.calls(place, data)
-    except (
-        NotUnderstood
-    ) as doubt:  # judged by a name that no tool of forge has, so that it is on record
+    except NotUnderstood as doubt:
+        # Judged by a name that no tool of forge has, so that it is on record.
         unknown = f"{tool}:{data.get('tool_name')}", {"input": data.get("tool_input")}
         return replace(asked, calls=(unknown,), doubt=str(doubt))
     shell = hook.shell_of(env) if any(name == "shell" for name, _ in calls) else "bash"
     given = data.get("tool_input")
     unconfined = isinstance(given, dict) and bool(given.get("dangerouslyDisableSandbox"))
-    why = f"it wants to leave the sandbox of {tool}" if unconfined else _other_shell(tool, shell)
+    why = _other_shell(tool, shell)
+    if unconfined:
+        why = f"it wants to leave the sandbox of {tool}"
     commands = [args["command"] for name, args in calls if name == "shell"]
     if any(map(environment.may_show, commands)):
         why = why or environment.DOUBT

@@ -119,10 +119,13 @@ class PluginFile(Target):
 def command_line(tool: str, event: str) -> str:
     """Return the command line of a hook; it asks if even Python cannot be started."""
     line, failed = shlex.join(_program(tool)), say(tool, event, "ask", FAILED)
-    return line if failed == SILENCE else f"{line} || echo {shlex.quote(failed.out.strip())}"
+    if failed == SILENCE:
+        return line
+    return f"{line} || echo {shlex.quote(failed.out.strip())}"
 
 
 def _program(tool: str) -> list[str]:
+    # Isolated and without site-packages: it starts fast, and runs no other code.
     return [sys.executable, "-I", "-S", hook.__file__, tool]
 
 

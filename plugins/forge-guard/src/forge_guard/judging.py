@@ -98,4 +98,5 @@ def decide(question: Question, verdicts: list[Verdict]) -> tuple[Decision | None
     if question.doubt and (decision == "allow" or verdict["verdict"] == "refused"):
         return "ask", f"forge guard: {question.doubt}"
     place = ", ".join(str(verdict[key]) for key in ("rule", "where") if verdict.get(key))
-    return decision, f"forge guard: {verdict['reason']}{f' ({place})' if place else ''}"
+    shown = f" ({place})" if place else ""
+    return decision, f"forge guard: {verdict['reason']}{shown}"

@@ -64,18 +64,16 @@ class Place:
             inside = os.path.relpath(plain, self.project)
         else:
             inside = os.path.relpath(os.path.realpath(plain), os.path.realpath(self.project))
-        before, after = (
-            "./" if inside.startswith("~") else "",
-            "/" if given.endswith(("/", "/.")) else "",
-        )
+        before = "./" if inside.startswith("~") else ""
+        after = "/" if given.endswith(("/", "/.")) else ""
         return f"{before}{inside}{after}"
 
     def shell(self, command: str, folder: str | None = None) -> Call:
         """Return the call for a command line; add a ``cd`` for a folder below the project."""
         inside = self.path(folder or ".").rstrip("/")
-        return "shell", {
-            "command": command if inside == "." else f"cd {shlex.quote(inside)}\n{command}"
-        }
+        if inside != ".":
+            command = f"cd {shlex.quote(inside)}\n{command}"
+        return "shell", {"command": command}
 
     def read(self, path: str) -> Call:
         return "read_file", {"path": self.path(path)}

@@ -32,6 +32,7 @@ class Resident:
         gates = Gates()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # None ends the loop below, so that the gates are closed by this task.
             loop.add_signal_handler(number, self._questions.put_nowait, None)
         server = await asyncio.start_unix_server(self._hear, sock=listening)
         try:
@@ -79,7 +80,7 @@ async def _answer(request: bytes, gates: Gates) -> Answer:
 
 def main(name: str) -> None:
     """Serve the socket on standard input, which has this name in the current folder."""
-    os.setsid()
+    os.setsid()  # Ctrl+C in the terminal of the first tool must not end it
     listening = socket.socket(fileno=os.dup(0))
     try:
         asyncio.run(Resident().serve(listening))

@@ -33,11 +33,9 @@ def without_entries(text: str, path: Sequence[str], ours: Callable[[Any], bool])
         found: Any = json.loads(text) if text.strip() else {}
         for key in path:
             found = found.get(key, {}) if isinstance(found, dict) else {}
-        places = [
-            place
-            for place, each in enumerate(found if isinstance(found, list) else [])
-            if ours(each)
-        ]
+        if not isinstance(found, list):
+            return text
+        places = [place for place, each in enumerate(found) if ours(each)]
         if not places:
             return text
         text = _removed(text, path, places[-1], len(found))

@@ -109,9 +109,9 @@ class _Session(requests.Session):
 
     def request(self, method: Any, url: Any, *args: Any, **kwargs: Any) -> requests.Response:
         parts = urlsplit(str(url))
-        self.address = (
-            f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
-        )
+        port = f":{parts.port}" if parts.port else ""
+        # Without the user name, the password and the query, which may contain keys.
+        self.address = f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
         try:
             response = super().request(method, url, *args, **kwargs)
         except requests.Timeout:

@@ -135,11 +135,9 @@ class SessionSpans:
         task = self._tasks.get(who)
         if task is None or not self._content:
             return
-        parts = (
-            [{"type": "text", "content": _bounded(message["content"])}]
-            if message["content"]
-            else []
-        )
+        parts: list[Attributes] = []
+        if message["content"]:
+            parts.append({"type": "text", "content": _bounded(message["content"])})
         for call in message.get("calls", ()):
             made = {"id": call["toolCallId"], "name": call["toolName"], "arguments": call["args"]}
             parts.append({"type": "tool_call", **made})
@@ -153,18 +151,17 @@ class SessionSpans:
         self._models[who] = line.get("model") or self._models.get(who, "")
         task = self._tasks.get(who)
         if task and not who and line["turn"] == 1 and (task.tokens or task.chat):
-            self._end_task(
-                who, self._last, "failed" if task.chat else "completed"
-            )  # the task before this one
+            # The task before this one; without an answer to its last request, it failed.
+            status = "failed" if task.chat else "completed"
+            self._end_task(who, self._last, status)
             task = None
         if task is None:
             since, said = self._given or (now, "")
             task = self._begin_task(line, who, since, None)
-            task.said = (
-                [{"role": "user", "parts": [{"type": "text", "content": _bounded(said)}]}]
-                if said
-                else []
-            )
+            task.said = []
+            if said:
+                parts = [{"type": "text", "content": _bounded(said)}]
+                task.said.append({"role": "user", "parts": parts})
             if self._content and task.said:
                 task.span.set_attribute("gen_ai.input.messages", _text(task.said))
         task.attributes |= _model(self._models[who])
@@ -327,6 +324,7 @@ def _usage(usage: Mapping[str, int]) -> Attributes:
 
 
 def _nanoseconds(time: str) -> int:
+    # A record has milliseconds, and a float is too coarse for nanoseconds.
     return round(datetime.fromisoformat(time).timestamp() * 1000) * 1_000_000
 
 

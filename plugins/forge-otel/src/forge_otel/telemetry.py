@@ -11,10 +11,8 @@ from typing import Any
 from forge_otel.delivery import Delivery
 from forge_otel.spans import Meters, SessionSpans
 
-PROTOCOL, CONTENT = (
-    "OTEL_EXPORTER_OTLP_PROTOCOL",
-    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
-)
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 class Telemetry:

@@ -26,7 +26,8 @@ def render_status(value: Custom) -> Text:
 def _named(data: Mapping[str, Any], path: str) -> str:
     former = data.get("renamed", {}).get(path)
     notes = [f"was {former}"] if former else []
-    notes += ["deleted"] if path in data.get("deleted", ()) else []
+    if path in data.get("deleted", ()):
+        notes.append("deleted")
     return f"{path} ({', '.join(notes)})" if notes else path
 
 

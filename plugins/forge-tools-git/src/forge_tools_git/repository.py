@@ -16,16 +16,16 @@ from forge_tools_git.environment import environment, key_files, settings_files
 from forge_tools_git.status import Status, parse_status
 
 ALWAYS = {
-    "core.fsmonitor": "false",
+    "core.fsmonitor": "false",  # the setting may name a program
     "core.quotePath": "false",
     "color.ui": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
-    "safe.bareRepository": "explicit",
+    "safe.bareRepository": "explicit",  # files of a project could look like a repository
 }
 READING = {
     "core.hooksPath": "/dev/null",
-    "log.showSignature": "false",
+    "log.showSignature": "false",  # it would start the program for signatures
     "i18n.logOutputEncoding": "UTF-8",
 }
 OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -98,6 +98,7 @@ class Repository:
         )
         fields = listed.stdout.split("\0")
         names = list(zip(fields[::2], fields[1::2], strict=False))
+        # ``command`` is the scope of settings in the environment.
         if listed.truncated or ("command", "core.fsmonitor") not in names:
             raise ToolError(
                 "git ignores settings in the environment; version 2.31 or later is required"
@@ -112,11 +113,12 @@ class Repository:
         self, *argv: str, check: bool = True, index: Path | None = None, errors: str = "replace"
     ) -> Finished:
         """Run a command that changes nothing and starts no other program."""
-        env = OFFLINE | ({"GIT_INDEX_FILE": str(index)} if index else {})
+        env, readable = dict(OFFLINE), list[Path]()
+        if index:
+            env["GIT_INDEX_FILE"] = str(index)
+            readable.append(index.parent)
         settings = ALWAYS | READING | self.filters
-        done = await self._git(
-            argv, settings, env, readable=[index.parent] if index else [], errors=errors
-        )
+        done = await self._git(argv, settings, env, readable=readable, errors=errors)
         return _checked(done) if check else done
 
     async def change(self, *argv: str, input: str | None = None, keys: bool = False) -> Finished:

@@ -99,7 +99,7 @@ def _header(status: Status, rest: str) -> None:
         case ["branch.upstream", name]:
             status.upstream = name
         case ["branch.ab", ahead, behind]:
-            status.ahead, status.behind = int(ahead), -int(behind)
+            status.ahead, status.behind = int(ahead), -int(behind)  # git writes "+1 -2"
 
 
 def _changed(status: Status, letters: str, path: str) -> None:

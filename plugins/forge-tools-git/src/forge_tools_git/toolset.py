@@ -85,9 +85,9 @@ class GitToolset(Toolset):
         """List commits of the current branch, newest first."""
         repository = await self._repository()
         commits = await repository.log(limit, inside(path, context))
-        summary = (
-            f"{len(commits)} commit{'' if len(commits) == 1 else 's'}" if commits else "no commits"
-        )
+        summary = "no commits"
+        if commits:
+            summary = f"{len(commits)} commit{'' if len(commits) == 1 else 's'}"
         return Custom(
             "git.log",
             [asdict(commit) for commit in commits],

@@ -35,10 +35,13 @@ class LlmToolset(Toolset):
     async def _find(self) -> list[Tool]:
         found = list(registered())
         self._check_names([each.name for each in found if each.is_toolbox])
-        several = [
-            await self._toolbox(each) if each.is_toolbox else [self._tool(each)] for each in found
-        ]
-        return [tool for tools in several for tool in tools]
+        tools: list[Tool] = []
+        for each in found:
+            if each.is_toolbox:
+                tools += await self._toolbox(each)
+            else:
+                tools.append(self._tool(each))
+        return tools
 
     def _check_names(self, known: Sequence[str]) -> None:
         for name in self.config.toolboxes:

@@ -19,16 +19,21 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 SPECIAL_V4 = [
     IPv4Network(text)
     for text in (
-        *(
-            "0.0.0.0/8",
-            "10.0.0.0/8",
-            "100.64.0.0/10",
-            "127.0.0.0/8",
-            "169.254.0.0/16",
-            "172.16.0.0/12",
-        ),
-        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
-        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
         "168.63.129.16/32",  # public by number, yet the host of a virtual machine answers there
     )
 ]
@@ -63,12 +68,11 @@ def literal(host: str) -> Address | None:
         return ip_address(text)
     except ValueError:
         pass
+    # inet_aton ignores everything behind a space.
+    if not text or not text.isascii() or " " in text:
+        return None
     try:
-        return (
-            IPv4Address(socket.inet_aton(text))
-            if text and text.isascii() and " " not in text
-            else None
-        )
+        return IPv4Address(socket.inet_aton(text))
     except OSError:
         return None
 
@@ -85,11 +89,10 @@ async def addresses_of(
     """Resolve a host once; raise ToolError unless all its addresses may be connected to."""
     known = literal(host)
     try:
-        found = (
-            [known]
-            if known is not None
-            else [ip_address(text) for text in await resolve(host, port)]
-        )
+        if known is not None:
+            found = [known]
+        else:
+            found = [ip_address(text) for text in await resolve(host, port)]
     except (OSError, UnicodeError):
         raise ToolError(f"the host {host!r} does not exist or cannot be resolved now") from None
     if not found:

@@ -72,10 +72,9 @@ class Fetcher:
 
         name = None if literal(_host(url)) else _host(url).removesuffix(".")
         headers = {**HEADERS, "Host": url.netloc.decode("ascii")}
-        extensions = {
-            "timeout": {"connect": CONNECT_SECONDS},
-            **({"sni_hostname": name} if name else {}),
-        }
+        extensions: dict[str, object] = {"timeout": {"connect": CONNECT_SECONDS}}
+        if name:  # the certificate is for the name, not for the address
+            extensions["sni_hostname"] = name
         try:
             async with httpx2.AsyncHTTPTransport(verify=self.tls, trust_env=False) as transport:
                 for number, address in enumerate(addresses, 1):
@@ -118,9 +117,11 @@ class Fetcher:
         async for chunk in response.aiter_raw():
             received += len(chunk)
             try:
-                body += (
-                    unpack.decompress(chunk, self.max_bytes + 1 - len(body)) if unpack else chunk
-                )
+                if unpack:
+                    # One byte more than allowed shows an excess, and 0 would mean no limit.
+                    body += unpack.decompress(chunk, self.max_bytes + 1 - len(body))
+                else:
+                    body += chunk
             except zlib.error:
                 raise ToolError(f"{url} is declared as gzip, but it is not") from None
             if max(received, len(body)) > self.max_bytes:

@@ -16,49 +16,47 @@ PLAIN = re.compile(
     r"text/.+|application/(json|xml|yaml|toml|javascript|x-ndjson|jsonl)|.+\+(json|xml|yaml)"
 )
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# The repetitions are bounded, because a page could make the search slow.
 META = re.compile(
     rb"""<meta[^>]{0,200}charset\s{0,5}=\s{0,5}["']?([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE
 )
 WEB_CODECS = re.compile(
     r"utf-(8|16|32).*|ascii|iso8859.*|cp\d+|koi8.*|gb\w+|big5.*|euc_.*|shift_jis.*|iso2022.*|mac-.*"
 )
+"""Codecs that pages may name; Python knows others, such as unicode_escape."""
 SMALL = 1000
 """Characters of text up to which a page is converted whole, not only its main part."""
 BESIDE = ("nav", "footer", "aside", "script", "style", "noscript", "template", "iframe", "head")
 """Elements that are not part of the content."""
 BLOCKS = frozenset(
-    (
-        *(
-            "div",
-            "section",
-            "article",
-            "main",
-            "header",
-            "p",
-            "ul",
-            "ol",
-            "dl",
-            "dt",
-            "dd",
-            "table",
-            "pre",
-            "hr",
-        ),
-        *(
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "blockquote",
-            "figure",
-            "figcaption",
-            "address",
-            "form",
-            "details",
-        ),
-    )
+    {
+        "div",
+        "section",
+        "article",
+        "main",
+        "header",
+        "p",
+        "ul",
+        "ol",
+        "dl",
+        "dt",
+        "dd",
+        "table",
+        "pre",
+        "hr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "blockquote",
+        "figure",
+        "figcaption",
+        "address",
+        "form",
+        "details",
+    }
 )
 
 
@@ -115,11 +113,9 @@ def _guess(body: bytes) -> str:
     """Guess the media type of a document without one."""
     if b"\0" in body[:4096]:
         return "application/octet-stream"
-    return (
-        "text/html"
-        if re.match(rb"\s*<(!doctype html|html|head|body)\b", body, re.IGNORECASE)
-        else "text/plain"
-    )
+    if re.match(rb"\s*<(!doctype html|html|head|body)\b", body, re.IGNORECASE):
+        return "text/html"
+    return "text/plain"
 
 
 def _markdown(page: Page) -> str:
