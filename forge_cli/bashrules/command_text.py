@@ -12,6 +12,7 @@ from forge_cli.bashrules.text import shortened, visible
 
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _MAX_NESTED = 2000
+"""Characters up to which a nested command is shown as it is written."""
 
 
 def shown_command(command: Simple) -> str:

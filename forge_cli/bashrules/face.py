@@ -109,7 +109,8 @@ def judge(
     ``before`` are the lines that the same shell has run already. With ``any_grammar``, a blocked
     command counts wherever its words are, because another shell than bash may read the line.
     """
-    line = read(line) if isinstance(line, str) else line
+    if isinstance(line, str):
+        line = read(line)
     by_rules = rules.judge_at(place)
     writable = place.writable
     if place.folder is None:

@@ -214,7 +214,8 @@ class LineJudge:
 
         ``is_link`` returns True for a folder that leads elsewhere.
         """
-        line = read(line) if isinstance(line, str) else line
+        if isinstance(line, str):
+            line = read(line)
         if "\0" in line.text:
             return Verdict(Decision.BLOCKED, "a command cannot contain a NUL character")
         search = Search(line.text, self._patterns)
@@ -234,7 +235,8 @@ class LineJudge:
     ) -> Verdict:
         """Return the verdict on a line in which nothing is blocked, as far as it can be read."""
         try:
-            place = place.after_lines(before.require_commands()) if before else place
+            if before:
+                place = place.after_lines(before.require_commands())
             commands = line.require_commands()
             if len(line.parted) > len(commands):
                 # `find -exec cat {} +` is pre-approved if its two parts are
@@ -582,7 +584,8 @@ class LineJudge:
     def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))
         match, decision = self._strictest(self.matching(words))
-        decision = Decision.strictest(decision, self._unsure) if why else decision
+        if why:
+            decision = Decision.strictest(decision, self._unsure)
         return CommandPart(
             found_text(command, found), words, match, decision, why, found.nested, why
         )

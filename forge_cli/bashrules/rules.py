@@ -109,7 +109,9 @@ def first_of(
     if not matches:
         return None
     first: Match = matches[0]
-    for match in matches if first.row else ():
+    if first.row is None:
+        return first
+    for match in matches:
         if match.index == first.index and len(match.tokens) > len(first.tokens):
             first = match
     return first
@@ -138,8 +140,12 @@ def _behind_timer(words: tuple[str, ...]) -> int | None:
 
 def behind_xargs(words: tuple[str, ...]) -> int | None:
     """Return where the command of ``xargs`` starts, if its options only say how often it runs."""
-    options = _XARGS.match(" ".join(words)) if words[0] == "xargs" else None
-    start = len(options[0].split()) if options else len(words)
+    if words[0] != "xargs":
+        return None
+    options = _XARGS.match(" ".join(words))
+    if options is None:
+        return None
+    start = len(options[0].split())
     return start if start < len(words) and not words[start].startswith("-") else None
 
 

@@ -12,6 +12,7 @@ UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159")
 _MAX_MARKS = 2
 """Marks above or below one letter; more of them reach into other lines."""
 _MAX_SHOWN = 160
+"""Characters of a command in a sentence."""
 
 
 def visible(text: str) -> str:

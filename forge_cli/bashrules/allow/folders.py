@@ -163,7 +163,6 @@ def links_beside(commands: Sequence[Simple]) -> list[str | None]:
         return [None] * len(commands)
     found: list[str | None] = []
     pipeline = len(commands)
-    pipeline = len(commands)
     in_pipeline = None
     later = None
     for place in reversed(range(len(commands))):

@@ -23,6 +23,7 @@ from forge_cli.bashrules.programs.table import program, program_named, word_set
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _MAX_TOOLS = 8
+"""Tools that may start one another, as in ``poetry run python -m pytest``."""
 _CHOOSES_FILES = re.compile(r"--(?:in|ex)clude(?:-dir)?=[^?\[]*")
 """Options that keep their meaning whatever names a star in them finds."""
 _SCRIPT_OPTIONS = re.compile(r"-[exuvfn]+|--(?:posix|norc|noprofile|restricted)")

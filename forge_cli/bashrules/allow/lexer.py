@@ -402,7 +402,7 @@ class Lexer:
             return None
         self.pos = found.end()
         tokens = [ShellToken("word", at, glued, _word_of_braces(text)) for text in texts]
-        self._waiting = tokens[:0:-1]
+        self._waiting = tokens[:0:-1]  # all but the first, the last one first
         return tokens[0]
 
     def _brace(self, before: str) -> str:

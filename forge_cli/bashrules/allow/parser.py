@@ -156,7 +156,6 @@ class _Parser:
             first = place
             while first and self._commands[first].piped:
                 first -= 1
-            printers = self._commands[first:place]
             # The input is only known if the pipeline prints it, and nothing else does.
             printers = self._commands[first:place]
             if not printers or any(map(prints_elsewhere, printers)) or command.beside != first:

@@ -307,7 +307,7 @@ CHECKS: dict[str, HazardCheck] = {
     "awk": _awk,
     "second_operand": _second_operand,
     "tar": _tar,
-    "git": lambda argv: git_hazard(argv.words, globs=bool(argv.globs)),
+    "git": _git,
     "gh": _gh,
     "curl": _curl,
 }

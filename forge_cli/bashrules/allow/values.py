@@ -173,7 +173,9 @@ def _joined(word: ShellWord, combination: Sequence[ShellWord | None]) -> ShellWo
         return None
     if len(parts) == 1:
         [part] = parts
-        return part._replace(text=word.text) if part.unknown and not part.glob else part
+        if part.unknown and not part.glob:
+            return part._replace(text=word.text)
+        return part
     text = "".join(part.text for part in parts)
     if not text or any(part.unknown for part in parts):
         return None

@@ -59,7 +59,9 @@ def git_folders(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield the folders that ``git -C`` changes to in turn, each with its place."""
     if words and program(words[0]) == "git":
         end = GitWords(words).subcommand(0)
-        yield from ((pos, words[pos]) for pos in range(2, end) if words[pos - 1] == "-C")
+        for pos in range(2, end):
+            if words[pos - 1] == "-C":
+                yield pos, words[pos]
 
 
 @lru_cache(maxsize=1)
@@ -113,7 +115,9 @@ def _place_hazard(subcommand: str, words: Sequence[str]) -> str | None:
         if not word.startswith("-") or "--" in words[:at]:
             operands.append(word)
     if subcommand in _MAKES_FOLDERS:
-        made = operands[1:][-1:] if subcommand == "clone" else operands
+        made = operands
+        if subcommand == "clone":
+            made = operands[1:][-1:]  # the folder behind the repository, if any
         for word in made:
             if not below(word):
                 return f"{word} is outside of the working directory"
@@ -187,7 +191,8 @@ def _started(subcommand: Sequence[str], words: Sequence[str]) -> Iterator[str]:
     elif subcommand == ["for-each-repo"]:
         # whether the last option takes a value is unknown: try both
         start = _options(words)
-        yield from (" ".join(["git", *words[pos:]]) for pos in (start, start + 1))
+        for pos in (start, start + 1):
+            yield " ".join(["git", *words[pos:]])
 
 
 def _options(words: Sequence[str]) -> int:

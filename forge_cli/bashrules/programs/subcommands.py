@@ -312,14 +312,14 @@ def python_module(words: Sequence[str]) -> tuple[int, str] | None:
                     return pos, word[place:]
                 return (pos + 1, words[pos + 1]) if pos + 1 < len(words) else None
             if letter in "WX":
-                pos += place == len(word)
+                pos += place == len(word)  # the value is the next word
                 break
         pos += 1
     return None
 
 
 def _taken_module(words: Sequence[str]) -> tuple[int, str] | None:
-    """Do the same for programs that take ``-m`` among options of their own."""
+    """Return the module that another program starts by ``-m``, and the place of its word."""
     for pos, word in enumerate(words[1:-1], 1):
         if word in ("-m", "--module"):
             return pos + 1, words[pos + 1]
