@@ -15,6 +15,7 @@ from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS
 
+# Only at the beginning of a word: an e-mail address mentions no file.
 _MENTION = re.compile(r'(?<![^\s(])@("?)([^\s"]*)$')
 _WORD = re.compile(r"\S*$")
 _PLAIN = re.compile(r"[^\s\"'()]+")
@@ -52,7 +53,7 @@ class InputCompletion(Struct, frozen=True):
             yield from self._names(text)
         elif text.startswith("/") and "\n" not in text:
             yield from self._arguments(text)
-        elif word := _word(text.removeprefix("!")):
+        elif word := _word(text.removeprefix("!")):  # files in messages and shell lines
             yield from self._files(word)
 
     def _names(self, text: str) -> Iterator[Candidate]:
@@ -62,6 +63,7 @@ class InputCompletion(Struct, frozen=True):
             if name.startswith(begun):
                 yield Candidate(f"/{name}", length, command.summary)
         for tool in manual_tools(self.tools()):
+            # A command wins over a tool.
             if tool.name.startswith(begun) and tool.name not in COMMANDS:
                 yield Candidate(f"/{tool.name}", length, _first_line(tool.description))
         for name, prompt in self.facts.prompts.items():
@@ -73,6 +75,7 @@ class InputCompletion(Struct, frozen=True):
     def _arguments(self, text: str) -> Iterator[Candidate]:
         name, *args = text[1:].split()
         word = _word(text)
+        # The word at the cursor is incomplete, so it is not one of the arguments before it.
         before = args[: len(args) - bool(word)]
         if name in TOOL_COMMANDS and not before:
             for tool in manual_tools(self.tools()):
@@ -83,6 +86,7 @@ class InputCompletion(Struct, frozen=True):
         chosen = next((tool for tool in manual_tools(self.tools()) if tool.name == called), None)
         if name in COMMANDS and name not in TOOL_COMMANDS:
             for each in COMMANDS[name].complete(self.facts, word):
+                # A plain string has no note.
                 yield Candidate(each, len(word), getattr(each, "note", ""))
         elif chosen is not None:
             yield from self._options(derive_fields(chosen), before, word)
@@ -129,4 +133,5 @@ def _word(text: str) -> str:
 
 
 def _first_line(text: str) -> str:
+    # Descriptions of third-party tools can contain escape sequences.
     return visible(text.strip().partition("\n")[0])

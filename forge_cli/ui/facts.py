@@ -110,6 +110,7 @@ class Facts:
     def take(self, line: Line) -> None:
         """Update the state from a line of the log; a damaged line is skipped."""
         with suppress(BadLine):
+            # A recorded event has no origin: the line around it names the worker.
             origin = None
             if line.delegation:
                 origin = events.Origin(line.worker, line.depth, line.delegation, ())
@@ -170,6 +171,7 @@ class Facts:
         self.zones = event.zones or ()
         self.isolation = event.isolation or ""
         self.read_only = bool(event.read_only)
+        # A resumed session starts without the grants, mode and commands of its last process.
         self.grants = ()
         self.manual_tools = {}
         self.prompts = {}
@@ -179,7 +181,7 @@ class Facts:
     def _update(self, event: events.SessionUpdate) -> None:
         if event.model and event.model != self.model:
             self.model = event.model
-            self.window = None  # of the model before
+            self.window = None  # the old value is that of the other model
         self.title = event.title or self.title
         self.approval_mode = event.approval_mode or self.approval_mode
         self.isolation = event.isolation or self.isolation

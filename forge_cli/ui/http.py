@@ -21,7 +21,7 @@ def open_socket(
         family = socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OverflowError:
+    except OverflowError:  # raised by the socket for a port above 65535
         raise UsageError(f"{option} {port}: a port must be a number from 0 to 65535") from None
     except OSError as error:
         problem = f"{option} {port} on {host}: {error.strerror or error}"
@@ -30,6 +30,7 @@ def open_socket(
 
 def read_headers(scope: Any) -> Headers:
     """Return all values of each header, by its name in lower case."""
+    # A list of values, so that callers can refuse a header that is sent twice.
     headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))

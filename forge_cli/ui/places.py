@@ -31,13 +31,14 @@ LIST_LIFETIME = 5.0
 """Seconds for which a list of files is used again."""
 PROGRAM_TIMEOUT = 2.0
 """Seconds that an external program may take."""
+# A path as terminals insert it: in quotes, or with backslashes before blanks.
 _IMAGE = re.compile(r"""(?<!\S)(?:'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])+))(?!\S)""")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _PUNCTUATION = ".,;:!?)"
 _CLIPBOARDS = (
-    ("wl-paste", "--no-newline", "--type", "image/png"),
-    ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
-    ("pngpaste", "-"),
+    ("wl-paste", "--no-newline", "--type", "image/png"),  # Wayland
+    ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),  # X11
+    ("pngpaste", "-"),  # macOS
 )
 
 
@@ -60,7 +61,7 @@ class Places:
         """
         folder, slash, start = begun.rpartition("/")
         found = []
-        if begun.count("/") == 1:
+        if begun.count("/") == 1:  # a zone is only the first part of a path
             found = [f"/{zone}/" for zone in self.zones if f"/{zone}".startswith(begun)]
         if slash:
             place = self.find(folder + slash)
@@ -80,8 +81,9 @@ class Places:
     def search(self, begun: str) -> list[str]:
         """Return paths that begin with ``begun``, then files that contain it, the best first."""
         begins = self.complete(begun)
-        if not begun or begun[0] in "/~":
+        if not begun or begun[0] in "/~":  # only files of the workspace are listed
             return begins
+        # The letters in this order, with anything between them.
         letters = re.compile(".*?".join(map(re.escape, begun.casefold())))
         ranked = []
         for name in self._files():
@@ -162,6 +164,7 @@ def _rank(begun: str, letters: re.Pattern[str], name: str) -> tuple[int, int] | 
 def _list_files(folder: Path) -> Sequence[str]:
     """List files with ripgrep; without it, walk the folder, which takes longer."""
     if ripgrep := shutil.which("rg"):
+        # A .gitignore file counts outside of a git repository, too.
         command = [ripgrep, "--no-config", "--files", "--no-require-git", "--sort=path"]
         try:
             done = subprocess.run(

@@ -75,11 +75,11 @@ class MessageQueue:
                 self._exit_sent = True
             case ManualToolInvoke(tool_call_id=None):
                 if not self.busy:
-                    self._signal.reset()
+                    self._signal.reset()  # an earlier interrupt must not stop this call
                 self._calls += 1
                 self._settle()
             case ToolResult(tool_call_id=call) if call.startswith(MANUAL) and event.origin is None:
-                if self._calls and not event.parent_call_id:
+                if self._calls and not event.parent_call_id:  # calls within a call were not counted
                     self._calls -= 1
                     self._settle()
             case _:
@@ -127,7 +127,7 @@ class MessageQueue:
 
     def _settle(self) -> None:
         if self.busy or self.queue:
-            if self._idle.is_set():  # an event cannot be cleared
+            if self._idle.is_set():  # an anyio.Event cannot be cleared
                 self._idle = anyio.Event()
         else:
             self._idle.set()

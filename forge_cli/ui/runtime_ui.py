@@ -1,4 +1,4 @@
-"""Methods for programs that show messages and ask questions on a bus."""
+"""Messages and questions of a program on the bus of its runtime."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class GuardedConnection(H11Protocol):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.app_state = {**self.app_state, "connection": self}
+        self.app_state = {**self.app_state, "connection": self}  # for let_in
         self.is_known = False
         self._since = self.loop.time()
         self._deadline: asyncio.TimerHandle | None = None
@@ -59,6 +59,8 @@ class GuardedConnection(H11Protocol):
         if self.cycle and not self.cycle.response_complete:
             self._stop_watching()
         elif not self._deadline and not self.transport.is_closing():
+            # A running deadline is kept: a client that sends a byte now and then gains nothing.
+            # Before its first request a connection has no reason to be idle.
             idle = self.timeout_keep_alive if self.cycle else 0
             self._deadline = self.loop.call_later(idle + HEAD_TIMEOUT, self._drop)
 
@@ -68,8 +70,9 @@ class GuardedConnection(H11Protocol):
             self._deadline = None
 
     def _drop(self) -> None:
+        # uvicorn removes a connection when it is lost, which is too late for the next count.
         self.connections.discard(self)
-        self.transport.abort()
+        self.transport.abort()  # close() would wait until the client has read its answer
 
 
 class QuietServer(uvicorn.Server):
@@ -85,12 +88,12 @@ def new_server(app: Any) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         http=GuardedConnection,
-        log_config=None,
+        log_config=None,  # the configuration of uvicorn would change the logs of the whole process
         log_level="critical",
         access_log=False,
         lifespan="off",
         ws="none",
-        server_header=False,
+        server_header=False,  # no version for attackers
         backlog=MAX_BACKLOG,
         limit_concurrency=MAX_CONNECTIONS + MAX_STRANGERS,
         timeout_keep_alive=IDLE_TIMEOUT,

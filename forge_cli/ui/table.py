@@ -52,7 +52,7 @@ def has_colours(stream: TextIO | None = None) -> bool:
 
 def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> str:
     """Return the text in a colour, by default in the colour of its word in ``LOOKS``."""
-    look = look or LOOKS.get(text.strip())
+    look = look or LOOKS.get(text.strip())  # a cell may be padded
     if not look or not text or not has_colours(stream):
         return text
     return f"{look}{text}{PLAIN}"
@@ -125,6 +125,7 @@ def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -
         del widths[column.name]
     rest = width - _taken(widths) + widths[last.name]
     widths[last.name] = min(widths[last.name], max(rest, last.room, NARROW))
+    # No column is left to drop: take cells from the widest ones.
     while _taken(widths) > width and max(widths.values()) > NARROW:
         widest = max(widths, key=lambda name: widths[name])
         widths[widest] -= 1

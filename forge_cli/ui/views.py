@@ -160,6 +160,7 @@ def view_of(
         return View("hidden", "")
     hints = value.display or DisplayHints()
     view = _view(value, hints, find, distribution, exact).with_hints(hints)
+    # Names of files and changes of code must not hide characters, in any UI.
     return replace(view, exact=exact or isinstance(value, Diff | FileList))
 
 
@@ -214,6 +215,7 @@ def _custom(
         except Exception as error:  # third-party code: a renderer that fails only loses its looks
             note = f"(the renderer of {value.kind} failed: {fault_text(error)})"
     data = jsonable(value.data)
+    # Only nonempty data, because an empty tree shows nothing. A preview shows the plain JSON.
     form: Form = "tree" if isinstance(data, dict | list) and data and not exact else "text"
     view = View(form, data, value.summary or "", note, value.kind)
     mime = (value.mime_type or "").partition(";")[0].strip().lower()
@@ -264,6 +266,7 @@ def _parsed(data: Any, language: str) -> Any:
         if delimiter := DELIMITERS.get(language):
             return _padded([*csv.reader(StringIO(data), delimiter=delimiter)])
         return json.loads(data)
+    # RecursionError: JSON that is nested too deeply.
     except (csv.Error, ValueError, RecursionError):
         return data
 
@@ -332,7 +335,7 @@ def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
     if diff.original is None and not diff.is_new:
         head = f"replaces {diff.path}; the old content is too long to compare, or not text:"
         return replace(content, head=head)
-    before = "/dev/null" if diff.is_new else diff.path
+    before = "/dev/null" if diff.is_new else diff.path  # as git writes it
     lines = unified_diff(diff.original or "", diff.modified, before, diff.path)
     if not lines:
         state = "an empty file" if diff.is_new else "no change"
@@ -378,6 +381,7 @@ def _first_text(data: Any, keys: Iterable[str]) -> str:
 
 def _decoded(text: str) -> bytes:
     try:
+        # A text that was cut may end within a group of 4 characters.
         return base64.b64decode(text[: len(text) // 4 * 4])
     except (binascii.Error, ValueError):
         return b""

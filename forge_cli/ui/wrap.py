@@ -22,7 +22,7 @@ LATER_WIDE = [
     ("\U0001d300", "\U0001d376"),
 ]
 """Characters that are wide since Unicode 16, which an older Python does not know."""
-JOINER, EMOJI = "\u200d", "\ufe0f"
+JOINER, EMOJI = "\u200d", "\ufe0f"  # zero-width joiner, and variation selector 16
 RESET = "\x1b[0m"
 _SGR = re.compile(r"(\x1b\[[\d;]*m)")
 
@@ -46,7 +46,7 @@ def _cells(char: str) -> int:
         return 1
     if category in ("Mn", "Me", "Cf"):
         return 0
-    unknown = category == "Cn" and "\U0001f000" <= char <= "\U0001fbff"
+    unknown = category == "Cn" and "\U0001f000" <= char <= "\U0001fbff"  # emoji of a newer Unicode
     later = any(first <= char <= last for first, last in LATER_WIDE)
     if unknown or later or unicodedata.east_asian_width(char) in "WF":
         return 2
@@ -90,7 +90,7 @@ def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
         while fit < len(units) and cells + units[fit][1] <= room:
             cells += units[fit][1]
             fit += 1
-        fit = max(fit, first + 1)
+        fit = max(fit, first + 1)  # a unit may be wider than the row
         after = fit
         if fit < len(units):
             after = _break(line, units, first, fit)
@@ -183,7 +183,7 @@ def fit_end(text: str, width: int) -> str:
         if room < 0:
             break
         start = place
-    return "…"[: max(width, 0)] + text[start:]
+    return "…"[: max(width, 0)] + text[start:]  # no ellipsis in 0 cells
 
 
 def fit_path(text: str, path: str, width: int) -> str:
@@ -206,8 +206,9 @@ def terminal_width(stream: IO[str]) -> int | None:
     try:
         if not stream.isatty():
             return None
+        # Some pseudo-terminals report 0 columns.
         return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a closed stream, or one without a descriptor
         return None
 
 

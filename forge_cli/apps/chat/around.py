@@ -116,7 +116,7 @@ _TERMS = frozenset({"xterm-kitty", "xterm-ghostty", "foot", "foot-extra"})
 
 def has_messages(env: Mapping[str, str]) -> bool:
     """Return True if the terminal shows OSC 9 notices, which tmux and screen do not pass on."""
-    if env.get("TMUX") or env.get("STY"):
+    if env.get("TMUX") or env.get("STY"):  # STY is set by screen
         return False
     return env.get("TERM_PROGRAM") in _PROGRAMS or env.get("TERM") in _TERMS
 
@@ -135,7 +135,7 @@ class Notice:
         if self.in_front or (self.in_front is None and time.monotonic() - since < NOTICE_AFTER):
             return
         if self._messages:
-            self._write(f"\x1b]9;{cut(visible(text), 100, 'end')}\a")
+            self._write(f"\x1b]9;{cut(visible(text), 100, 'end')}\a")  # OSC 9: a desktop notice
         else:
             self._write("\a")
 
@@ -171,6 +171,7 @@ MAX_ENTRIES = 1000
 """Entries of a history; older ones are dropped."""
 MAX_ENTRY = 20_000
 """Characters of an entry; longer text was pasted and is only kept in its session."""
+# A link could point to another file.
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -207,7 +208,7 @@ class InputHistory:
             return []
         entries = []
         for line in lines:
-            with suppress(ValueError):
+            with suppress(ValueError):  # a damaged line
                 if isinstance(text := json.loads(line), str):
                     entries.append(text)
         # Rewrite the file only now and then, as other conversations may append to it meanwhile.

@@ -177,6 +177,7 @@ class Room:
         self._above = TextAbove(sys.stderr)
         self.screen: ChatScreen | None = None
         if has_screen:
+            # Imported only for a screen, because prompt_toolkit is slow to load.
             kind: type[ChatScreen] = import_module("forge_cli.apps.chat.screen").ChatScreen
             completion = InputCompletion(facts, lambda: runtime.tools, places)
             self.screen = kind(self.talk, self._above, completion=completion, notice=self._notice)
@@ -208,6 +209,7 @@ class Room:
                 if self.screen:
                     self.screen.on_enter = lambda text: tasks.start_soon(self.talk.enter, text)
                 tasks.start_soon(self._answer)
+                # Let it begin first: only then it hears messages on the bus.
                 await anyio.lowlevel.checkpoint()
                 await anyio.lowlevel.checkpoint()
                 if first:
@@ -283,7 +285,7 @@ class Room:
         if answer and not self._streams:
             shown = self._redactor.redact_text(answer)
             if self.screen and self._out.isatty():
-                self._ui.show(readable(shown))
+                self._ui.show(readable(shown))  # above the input line
                 return
             self._out.write((readable(shown) if self._out.isatty() else shown) + "\n")
             self._out.flush()

@@ -155,7 +155,7 @@ class ChatUI(TerminalUI):
         """Return a typed line; None at the end of input, or if the person leaves the question."""
         with self._own_question():
             return await self.read_line(prompt)
-        return None
+        return None  # the scope was cancelled, or the question left
 
     async def read_line(self, prompt: str) -> str | None:
         """Return a typed line; None at the end of input."""
@@ -235,7 +235,7 @@ class ChatUI(TerminalUI):
                 pause = max(0.0, self._drawn + BATCH_INTERVAL - time.monotonic())
                 self._timer = loop.call_later(pause, self._show_deltas)
             return
-        self._show_deltas()
+        self._show_deltas()  # the text before this event
         if isinstance(event, SessionEnd):
             self._trace.tell_background()
         else:
@@ -267,7 +267,7 @@ class ChatUI(TerminalUI):
         """Show the result of a call by the person, always whole."""
         key = call_key(event, event.tool_call_id)
         call = self._trace.open_calls.pop(key, None)
-        self._trace.show_ended()
+        self._trace.show_ended()  # results that waited for this call
         if not self._console.is_terminal:
             text = event.error or render_text(view_of(event.value, self._find, event.distribution))
             if event.status == "success":

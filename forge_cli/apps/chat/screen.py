@@ -116,7 +116,7 @@ class ChatScreen(TypedLine):
             self._size,
             term=os.environ.get("TERM"),
             enable_bell=False,
-            enable_cpr=False,
+            enable_cpr=False,  # a late answer of the terminal would be read as typed text
         )
         self._search = SearchBufferControl()
         self._buffer = Buffer(
@@ -170,8 +170,9 @@ class ChatScreen(TypedLine):
             input=self._input,
             output=self._output,
             include_default_pygments_style=False,
-            enable_page_navigation_bindings=False,
+            enable_page_navigation_bindings=False,  # they bind Ctrl+V, which pastes an image
         )
+        # Application has no parameter for a renderer.
         app.renderer = self._renderer = ReflowedRenderer(
             merge_styles([default_ui_style(), style]), self._output
         )
@@ -192,7 +193,7 @@ class ChatScreen(TypedLine):
         self._above.on_text = lambda: loop.call_soon_threadsafe(self._wake)
         self._above.hold()
         try:
-            self._input.take_typed()
+            self._input.take_typed()  # keys pressed while the worker was loaded
             self._output.write_raw(FOCUS_ON)
             with terminal_taken(self.close), wakeup_kept():
                 await self._app.run_async(
@@ -216,7 +217,7 @@ class ChatScreen(TypedLine):
     def end(self) -> None:
         if self._app.is_running and self._app.future and not self._app.future.done():
             self._app.erase_when_done = True
-            self._app.exit()
+            self._app.exit()  # a second time would raise, hence the conditions
 
     def close(self) -> None:
         """Stop drawing and restore the terminal, even if the process ends at once."""
@@ -224,6 +225,7 @@ class ChatScreen(TypedLine):
             self._output.closed = True
             self._input.restore()
             with suppress(OSError, ValueError):
+                # Not through the streams, which another thread may have locked.
                 os.write(self._above.fileno(), f"{FOCUS_OFF}{GIVE_BACK}\x1b[J".encode())
 
     @asynccontextmanager
@@ -236,7 +238,7 @@ class ChatScreen(TypedLine):
         # Keys typed before the question was visible belong to the line.
         self._press(self._input.read_keys() + self._input.flush_keys())
         if self._buffer.text:
-            await self._turned_to()
+            await self._turned_to()  # half a line must not become the answer
         self._output.release()
         self._hidden = self._input.stays_raw = True
         try:
@@ -307,7 +309,7 @@ class ChatScreen(TypedLine):
         self._timers[name] = asyncio.get_running_loop().call_later(seconds, action)
 
     def _wake(self) -> None:
-        """Schedule the writing of waiting text, at most so often."""
+        """Schedule the writing of waiting text, unless it is scheduled already."""
         timer = self._timers.get("flush")
         if timer is None or timer.cancelled() or timer.when() <= asyncio.get_running_loop().time():
             pause = max(BATCH_INTERVAL, DRAW_INTERVAL_FACTOR * self._cost)
@@ -323,7 +325,7 @@ class ChatScreen(TypedLine):
         """Write waiting text above the input line, and release unused rows."""
         renderer = self._renderer
         size = self._size()
-        self._output.held = True
+        self._output.held = True  # until the drawing is complete, so that nothing flickers
         self._began = time.thread_time()
         text = self._above.take()
         if text or renderer.is_reflowed:
@@ -465,4 +467,5 @@ class ChatScreen(TypedLine):
 
 
 def _one_line(text: str, columns: int) -> str:
+    # Cut before it is made readable: a pasted text can be very long.
     return readable(" ⏎ ".join(text.split("\n"))[: columns * 2], keep="")

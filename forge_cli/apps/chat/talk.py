@@ -137,13 +137,13 @@ class Talk(MessageQueue):
         """
         now = time.monotonic()
         before = self._last_stop
-        self._last_stop = float("-inf") if escape else now
+        self._last_stop = float("-inf") if escape else now  # Esc, then Ctrl+C, is not twice
         if not escape and now - before < TWICE:
             self.stop("interrupted")
         elif self.display.leave_own_question():
             return
         elif self.busy or at_question:
-            while self.queue:
+            while self.queue:  # else the next message would start at once
                 self.edit_queued()
             self.interrupt()
         elif self.line.clear_input() or escape:

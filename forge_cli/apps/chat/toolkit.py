@@ -36,6 +36,7 @@ TABS = TabsProcessor(char1=" ", char2=" ")
 """Shows tabs as blanks."""
 _LFLAG = 3
 _CC = 6
+"""Indices of termios attributes."""
 
 
 class SignallingInput(Vt100Input):
@@ -84,7 +85,7 @@ class SignallingInput(Vt100Input):
                 break
             typed += piece
         self.vt100_parser.feed(typed.decode(errors="replace").replace("\n", "\r"))
-        store_typeahead(self, self.flush_keys())
+        store_typeahead(self, self.flush_keys())  # the application reads these first
 
     def restore(self) -> None:
         """Restore the mode that the terminal had at first."""
@@ -134,7 +135,7 @@ class ReflowedRenderer(Renderer):
         # xterm and screen cut rows off instead of wrapping them.
         wraps = not {"XTERM_VERSION", "STY"} & os.environ.keys()
         if screen and self.is_reflowed and wraps:
-            added = self._cursor.x // columns
+            added = self._cursor.x // columns  # the row of the cursor itself may be wrapped, too
             for row in range(self._cursor.y):
                 added += max(0, _width(screen.data_buffer[row]) - 1) // columns
             self.output.cursor_up(added)

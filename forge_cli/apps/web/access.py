@@ -26,6 +26,7 @@ from forge_cli.ui.http import Headers, let_in, read_headers
 
 MAX_BODY = 20 * 1024 * 1024
 """Bytes of a request body."""
+# The page shows text of models and tools: no scripts but its own, and no other servers.
 POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; object-src 'none'"
@@ -43,7 +44,7 @@ REFUSAL_PAGE = Path(__file__).with_name("refusal.html")
 """The page of a refusal, for browsers."""
 PRIVATE = "/api/"
 """The prefix of paths that need a token."""
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")  # names that a browser on this machine may use
 UNKNOWN = "the secret is missing or wrong; open the address that forge web printed"
 USED = "this address was already used; open the address that forge web printed last"
 METHODS = frozenset({"GET", "HEAD", "POST"})
@@ -92,6 +93,7 @@ class PageAccess:
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):  # stops DNS rebinding
             return RefusedRequest(403, "this server does not answer under that host name")
+        # Programs send neither header, and a page cannot forge them.
         is_own_origin = all(each == f"http://{hosts[0]}" for each in headers.get("origin", []))
         if not is_own_origin or not OWN_SITES.issuperset(headers.get("sec-fetch-site", [])):
             return RefusedRequest(403, "other pages must not use this server")
@@ -102,6 +104,7 @@ class PageAccess:
         if method == "POST" and not _is_json(headers):
             # Browsers send other content types from foreign pages without asking the server first.
             return RefusedRequest(403, "the header Content-Type: application/json is required")
+        # Refuse before the body is read; a body without a length is counted later.
         for size in headers.get("content-length", []):
             if not size.isdecimal() or int(size) > MAX_BODY:
                 return TOO_LARGE
@@ -109,7 +112,7 @@ class PageAccess:
 
     def exchange(self, secret: str) -> str | None:
         """Exchange a valid secret for a token and replace it; return None if it is invalid."""
-        if not _equal(secret, self.secret) or secret in self._tokens:
+        if not _equal(secret, self.secret) or secret in self._tokens:  # in use by a program
             return None
         token = secrets.token_urlsafe(32)
         self._tokens.add(token)
@@ -188,7 +191,7 @@ class AccessGate:
         try:
             await self._app(scope, receive_bounded, send_with_headers)
         except _TooLarge:
-            if not started:
+            if not started:  # else the status is already sent
                 await _refusal(TOO_LARGE)(scope, receive, send)
         except Exception as error:  # a failed request must not end the server
             sys.stderr.write(f"forge: internal error: {visible(error_text(error))}\n")

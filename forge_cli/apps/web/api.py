@@ -170,6 +170,7 @@ class PageRoutes:
 
     async def events(self, request: Request) -> Any:
         """Return the event stream of a session, beginning after the last line that the tab has."""
+        # A browser sends the header when it reconnects; a new tab uses the parameter.
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         view = await self._sessions.look(_id(request))
         return view.stream(int(given) if given.isdecimal() else 0, self._sessions.keep_up)
@@ -212,7 +213,7 @@ async def _page(request: Request) -> Response:
     if path is None or path.suffix not in MEDIA_TYPES:
         return JSONResponse(NOT_FOUND, 404)
     content = path.read_bytes()
-    if token := getattr(request.state, "token", None):
+    if token := getattr(request.state, "token", None):  # set by AccessGate after an exchange
         meta = b'<meta name="forge-token" content="%b">\n' % token.encode()
         content = content.replace(b"</head>", meta + b"</head>")
     return Response(content, media_type=MEDIA_TYPES[path.suffix])

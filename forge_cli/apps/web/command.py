@@ -156,7 +156,7 @@ class Serving:
         try:
             self.sessions.first = await self.sessions.start()
         except ForgeError:
-            if self.reason is None:
+            if self.reason is None:  # a failure because of the end is not reported
                 raise
 
     async def _end_server(self, server: uvicorn.Server) -> None:

@@ -82,11 +82,11 @@ class SessionDrawing:
             self._take_transient(line)
             return
         self.seq = line.seq
-        asked = list(self.requests)
+        asked = list(self.requests)  # before the reader settles some of them
         touched = self._reader.read(line)
         try:
             event = line.event
-        except BadLine:
+        except BadLine:  # the reader has added a note about it
             event = None
         match event:
             case events.ApprovalDecided(grant=GrantOffer(text=text), approved=True, cached=False):
@@ -120,6 +120,7 @@ class SessionDrawing:
                 self._begun = False
                 self._growing = None
         last = next(reversed(self._placed.values()), None)
+        # It replaces that note.
         if last and isinstance(entry, Noted) and is_again(last.entry, entry):
             key = last.key
         worker = self._reader.state.workers.get(line.delegation)
@@ -277,7 +278,7 @@ class SessionDrawing:
         self._running.clear()
         self._redraw_open_calls()
         self._changed("session", "tools")
-        for request in asked:
+        for request in asked:  # nobody waits for an answer any longer
             self._close_request(request, "ended", "session")
         for request_id in list(self._questions):
             self._close_question(request_id)
@@ -301,7 +302,7 @@ class SessionDrawing:
             self._changed("status")
 
     def _changed(self, *states: str) -> None:
-        self._pending.states |= dict.fromkeys(states)
+        self._pending.states |= dict.fromkeys(states)  # a set that keeps its order
 
     # --- objects out
 

@@ -148,7 +148,7 @@ class LiveSession:
                 self.view.drawing.ending = error_text(cause)
         finally:
             if started:
-                self.view.on_tabs = lambda: None
+                self.view.on_tabs = lambda: None  # the view may outlive this session
                 self.view.set_live(False)
             self.ended.set()
 
@@ -172,7 +172,7 @@ class LiveSession:
         self._places = Places(self.asked.workspace, {})
         self._lines = TypedLines(self.queue, facts, self._places)
         for line in session.lines:
-            if line.seq > known:
+            if line.seq > known:  # a tab may have shown the session before
                 view.take(line)
         if session.resumed:
             for message in session.resumed.past.messages:
@@ -222,6 +222,7 @@ class LiveSession:
         parks = self.asked.on_ask is OnAsk.PARK
         waits = not parks or bool(self.view.tabs) or any(map(self.bus.is_open, self.requests))
         if waits and self._attending is None:
+            # A subscriber that answers keeps requests from being parked.
             self._attending = self.bus.subscribe(lambda event: None, answers=True)
         elif not waits and self._attending is not None:
             self._attending()

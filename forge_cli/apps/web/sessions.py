@@ -50,6 +50,8 @@ POLL_INTERVAL = 1.0
 """Seconds between two reads of a log that another process writes."""
 MAX_LISTED = 200
 """Sessions in the list of the page; a search looks at all of them."""
+MAX_ABOUT = 200
+"""Characters of the title of a session in a list."""
 MEDIA_TYPES = {"html": "text/html", "markdown": "text/markdown", "jsonl": "application/x-ndjson"}
 ENDINGS = {"html": "html", "markdown": "md", "jsonl": "jsonl"}
 
@@ -207,7 +209,7 @@ class WebSessions:
 
     async def _read_on(self, view: SessionView) -> None:
         session = view.drawing.session
-        if session in self.live:
+        if session in self.live:  # its runtime passes the lines on
             return
         path = find_own_session(session)
         size, log = await in_thread(lambda: _grown(path, view.size))
@@ -299,7 +301,7 @@ class WebSessions:
         while self.live or self._starting:
             for live in (*self.live.values(), *self._starting):
                 await live.ended.wait()
-            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()  # _forget removes the ended sessions
         for view in list(self._views.values()):
             view.close()
 
@@ -364,9 +366,8 @@ def _listed(row: JsonObject, match: str | None) -> JsonObject:
 
 def _about(row: JsonObject) -> str:
     """Return the title of a session, or its task."""
-    return " ".join(str(row.get("title") or row.get("task") or row.get("error") or "").split())[
-        :200
-    ]
+    about = str(row.get("title") or row.get("task") or row.get("error") or "")
+    return " ".join(about.split())[:MAX_ABOUT]
 
 
 MARKS = (b"\ninstructions:", b"\ntoolsets:")
@@ -445,7 +446,7 @@ def _row(name: str, path: Path, *, is_named: bool) -> JsonObject | None:
 
 def _looks_like_a_worker(path: Path) -> bool:
     try:
-        text = b"\n" + read_regular(path)
+        text = b"\n" + read_regular(path)  # so that a key on the first line is found, too
     except OSError:
         return False
     return any(mark in text for mark in MARKS)

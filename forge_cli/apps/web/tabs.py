@@ -11,7 +11,7 @@ import anyio
 from forge_cli.core.wire import JsonObject
 
 MAX_QUEUED = 4 * 1024 * 1024
-"""Bytes that wait for a tab; beyond it is closed, and reconnects for the rest."""
+"""Maximum bytes that wait for a tab; a slower tab is closed, and reconnects for the rest."""
 PING_INTERVAL = 15.0
 """Seconds without data after which a comment keeps the connection open."""
 PING = b":\n\n"
@@ -51,7 +51,7 @@ class Tab:
         while not self._waiting:
             if self.closed:
                 return None
-            self._news = anyio.Event()
+            self._news = anyio.Event()  # an anyio.Event cannot be cleared
             with anyio.move_on_after(PING_INTERVAL) as quiet:
                 await self._news.wait()
             if quiet.cancelled_caught:

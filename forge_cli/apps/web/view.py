@@ -105,6 +105,7 @@ class SessionView:
             if self.drawing.seq == until:
                 break
             after = until
+        # No await from here on: the tab must neither miss a change nor get one twice.
         self.flush()
         self.tabs.append(tab)
         self.on_tabs()
@@ -136,7 +137,7 @@ class TabStream(StreamingResponse):
         self._tab = Tab()
         self._beside = beside
         kind = "text/event-stream"
-        headers = {"X-Accel-Buffering": "no"}
+        headers = {"X-Accel-Buffering": "no"}  # nginx would hold events back
         super().__init__(self._messages(after), media_type=kind, headers=headers)
 
     async def _messages(self, after: int) -> AsyncIterator[bytes]:

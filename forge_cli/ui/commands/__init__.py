@@ -1,1 +1,1 @@
-"""The slash commands of a conversation, one table of them."""
+"""The slash commands of a conversation, in one table."""

@@ -138,6 +138,7 @@ class SlashCommand(Struct, frozen=True):
                 hint = did_you_mean(f"--{option}", names, f"usage: {self.signature}")
                 sentence = f"/{self.name} has no option '{option}'"
                 raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
+        # A flag with a value, or an option without one, makes these differ.
         valued = {option for option, value in parsed.options.items() if isinstance(value, str)}
         wants_values = parsed.options.keys() & self.options
         if valued != wants_values or not self.least <= len(parsed.args) <= self.most:

@@ -108,7 +108,7 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
     while True:
         found = find_sessions(chat.facts, search)
         chat.show(_session_list(found) if found else _none_found(chat.facts, search))
-        listed = found or listed
+        listed = found or listed  # a number chooses from the last list on the screen
         if not found and not search:
             return None
         instead = "open one under Sessions, at the top of the page"
@@ -131,8 +131,7 @@ def _none_found(facts: Facts, search: str) -> str:
 def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
     """Return the last sessions of this worker in this folder.
 
-    With a text, return those of any folder with the text in title, task or id, also items of a
-    batch.
+    With ``text``, search all folders, and the items of batches, for it in title, task and id.
     """
     found: list[Overview] = []
     for _, seen in readable_sessions():
@@ -249,8 +248,9 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 def words_at(session: str, line: int) -> str:
     """Return the text of the message that a rewind to ``line`` removed, for editing."""
-    with suppress(ForgeError):
+    with suppress(ForgeError):  # the session may not be stored
         lines = read_readable(find_own_session(session)).lines
+        # Without the event of the rewind, the message is still part of the history.
         before = [each for each in lines if getattr(each.event, "rewound", None) != line]
         for message in said_messages(before):
             if message.seq == line:

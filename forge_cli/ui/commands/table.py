@@ -83,5 +83,5 @@ def unknown_command(name: str, facts: Facts) -> UsageError:
 
 _HELP = SlashCommand("help", show_help, complete_help, most=1)
 _BY_NAME = {command.name: command for command in (_HELP, *session.COMMANDS, *talk.COMMANDS)}
-COMMANDS: Mapping[str, SlashCommand] = {name: _BY_NAME[name] for name in TEXTS if name in _BY_NAME}
+COMMANDS: Mapping[str, SlashCommand] = {name: _BY_NAME[name] for name in TEXTS}
 """Commands in the order of ``commands.txt``, which is the order of ``/help``."""

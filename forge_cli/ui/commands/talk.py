@@ -100,6 +100,7 @@ async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
         chat.show("this worker has no tools for people; tools for the model are not listed here")
         return
     shown: list[RenderableType] = []
+    # Tools without a category last.
     for category in sorted(groups, key=lambda each: (each is None, each or "")):
         if len(groups) > 1 or category:
             shown.append(Text(visible(category or OTHERS), "bold"))

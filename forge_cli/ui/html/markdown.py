@@ -25,6 +25,7 @@ from forge_cli.ui.tasks import mark_tasks
 
 MAX_MARKDOWN = 200_000
 """Characters of Markdown to render; longer text is shown as it is."""
+# No other schemes: javascript: and data: links could run scripts on the page.
 _LINK = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
 _END = "\\s<>\"'`|\\\\。、，；：！？）」』】"
 _BARE = re.compile(rf"https?://[^{_END}]*[^{_END}.,;:!?)\]}}*_~]", re.IGNORECASE)
@@ -50,6 +51,7 @@ def _is_link(url: str) -> bool:
 def markdown_parser() -> MarkdownIt:
     """Return the parser and renderer of answers."""
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
+    # An image could tell a foreign server that the answer is read, and leak data in its address.
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
     parser.validateLink = _is_link  # type: ignore[method-assign]
     for name in ("fence", "code_block"):
@@ -77,7 +79,7 @@ def _with_links(tokens: Iterable[Token]) -> Iterator[Token]:
     inside = 0
     for token in tokens:
         if token.type in ("link_open", "link_close"):
-            inside += token.nesting
+            inside += token.nesting  # 1 opens a link, -1 closes it
         if token.type != "text" or inside:
             yield token
             continue
@@ -179,6 +181,7 @@ def _lexer(language: str, name: str) -> Lexer | None:
     file = name.rpartition("/")[2]
     _, dot, suffix = file.rpartition(".")
     if file:
+        # The suffix, not the whole name, so that few lexers are cached.
         return _file_lexer(dot + suffix)
     return None
 
@@ -230,6 +233,7 @@ class GrowingMarkdown:
         shown = _without_marks(self._rest)
         lines = shown.split("\n")
         blocks = self._blocks(shown)
+        # Only the last block can still change.
         certain = ""
         if blocks and (start := _first_line(blocks[-1])):
             certain = markdown_parser().render("\n".join(lines[:start]), self._env)
@@ -240,6 +244,7 @@ class GrowingMarkdown:
 
     def _blocks(self, text: str) -> list[Token]:
         """Return the first token of each top-level block."""
+        # A copy, because the parser adds link definitions that may be incomplete.
         tokens = markdown_parser().parse(text, deepcopy(self._env))
         return [token for token in tokens if token.level == 0 and token.map]
 

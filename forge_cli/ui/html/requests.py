@@ -87,7 +87,7 @@ def _draw_args(request: ApprovalRequest) -> Iterator[str]:
     command = request.runs.argument if request.runs else None
     if isinstance(line := request.args.get(command or ""), str):
         yield draw_code(line, "sh", exact=True)
-        if visible(line, keep="\n\t") != line:
+        if visible(line, keep="\n\t") != line:  # an attacker may hide a part of the command
             yield element("p", one_line(HIDDEN), "warning")
     else:
         command = None
@@ -138,7 +138,7 @@ def _draw_preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[str]
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)
-    yield element("div", draw_view(view, fold=False), "preview")
+    yield element("div", draw_view(view, fold=False), "preview")  # whole: a person decides on it
     for each in request.folded or ():
         inside = draw_view(View("diff", each.text, exact=True), fold=False)
         yield f'<details class="fold"><summary>{one_line(each.line)}</summary>{inside}</details>'

@@ -115,6 +115,7 @@ def draw_diff(patch: str, *classes: str, exact: bool = True) -> str:
 
 def _draw_line(line: DiffLine, widths: Mapping[str, int], exact: bool) -> str:
     text = many_lines(line.text, exact=exact)
+    # A tuple, because the empty sign of other lines is "in" every string.
     if line.sign not in tuple(" +-"):
         sign = line.sign
         if not sign and not line.text.startswith(("+++", "---")):
@@ -175,7 +176,7 @@ def _draw_picture(value: ResultValue) -> str | None:
     """Return a picture; None if the result is none, or its bytes are of another type."""
     if isinstance(value, Image):
         mime = value.media_type.partition(";")[0].strip().lower()
-        if mime not in PICTURES or media_type(value.data) != mime:
+        if mime not in PICTURES or media_type(value.data) != mime:  # no SVG, which can have scripts
             return None
         return draw_picture(mime, value.data, ", ".join(filter(None, (value.alt, value.about()))))
     if not isinstance(value, Custom) or (value.display and value.display.preferred_view):
@@ -188,7 +189,7 @@ def _draw_picture(value: ResultValue) -> str | None:
         data = base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):
         return None
-    if media_type(data) != mime:
+    if media_type(data) != mime:  # a plugin can declare any type
         return None
     return draw_picture(mime, data, describe_image(mime, value.data))
 

@@ -77,7 +77,7 @@ class OpenCall:
     announced: bool = False
     """Whether a line has already announced the call."""
     is_unseen: bool = False
-    """Whether nobody saw the effects of the call before, or granted the same."""
+    """Whether no person saw the effects of the call beforehand, or granted such calls."""
     by_mode: str = ""
     """The mode that approved it without asking, such as ``-y``."""
     progress: str = ""
@@ -182,6 +182,7 @@ def fit_line(
     inline: list[str] = []
     for fact in facts:
         wanted = room - cell_width(fact) - len(SEPARATOR)
+        # The arguments matter more than the facts, which then get a line of their own.
         if wanted < min(cell_width(call.args), MIN_ARGS):
             break
         inline.append(fact)
@@ -241,7 +242,7 @@ def tail(text: str, lines: int) -> str:
     """Return the last lines of a text, after the number of lines left out."""
     shown = text.strip("\n").split("\n")
     left_out = len(shown) - lines
-    if left_out > 1:
+    if left_out > 1:  # the note would take the place of a single line
         shown = [f"... {counted(left_out, 'line')} before", *shown[left_out:]]
     return "\n".join(shown)
 
@@ -250,6 +251,7 @@ def count_changes(diff: Diff) -> str:
     """Return ``+1 -1``, or the size of a new file."""
     if diff.original is None and not diff.is_new:
         return f"{diff.bytes_written:,} bytes"
+    # The first two lines name the files.
     lines = unified_diff(diff.original or "", diff.modified, "a", "b")[2:]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     if diff.is_new:

@@ -29,7 +29,7 @@ def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterat
     for number, line in enumerate(text.split("\n")):
         mark = others if number else first
         yield Indented(plain(f"{mark} {visible(line.expandtabs(_TAB))}", style=style), 2, hang=2)
-    if visible(text, keep="\n\t") != text:
+    if visible(text, keep="\n\t") != text:  # an attacker may hide a part of the command
         yield Indented(plain(HIDDEN, style="yellow"), 2, hang=2)
 
 

@@ -63,6 +63,7 @@ class _Form:
             except InvalidInput as error:
                 self._say(str(error).removeprefix(f"{field.name}: "), "yellow")
                 continue
+            # An empty answer removes the value that the person changes.
             self.args.pop(field.name, None)
             if value is not _LEFT_OUT:
                 self.args[field.name] = value
@@ -82,7 +83,7 @@ class _Form:
                 case name if field := self.fields.get(str(name)):
                     if not await self.ask(field):
                         return None
-                case "" | "y" | "yes":
+                case "" | "y" | "yes":  # the call is invalid, so it cannot be confirmed
                     continue
                 case _:
                     self._say(f"unknown field; the fields are: {', '.join(self.fields)}", "yellow")
@@ -114,7 +115,7 @@ class _Form:
         try:
             self._tool.schema.validate({**self.args, field.name: value})
         except InvalidInput as error:
-            if own := field.problems(error):
+            if own := field.problems(error):  # problems of other fields come later
                 raise InvalidInput(*own) from None
 
     async def _read(self, field: FormField) -> str | None:
@@ -125,7 +126,7 @@ class _Form:
         text = line.removesuffix("\n")
         while _is_open(field, text):
             more = await self._lines.read(CONTINUED)
-            if not (more or "").strip() and field.type == "json":
+            if not (more or "").strip() and field.type == "json":  # an empty line ends invalid JSON
                 break
             if more is None:
                 return None
@@ -190,6 +191,7 @@ def _choice(field: FormField, text: str) -> Any:
     for option in field.options:
         if _option(option) == text:
             return option
+    # Cut to 9 digits, because int() refuses numbers of thousands of digits.
     if _is_numbered(field) and text.isdecimal() and 1 <= int(text[:9]) <= len(field.options):
         return field.options[int(text[:9]) - 1]
     return text

@@ -128,13 +128,14 @@ async def write_grant(
         return None
     console.print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
     try:
+        # Enter is a newline as a key, and an empty text as a line.
         while (key := await ask_key(_WRITE)) not in ("\n", "", None):
             _say(console, "  press Enter to write it, or Esc to go back")
     except QuestionLeft as left:
         if left.leaves_all:
             raise
         return None
-    if key is None:
+    if key is None:  # the input ended, which is a no
         return ApprovalDecision(False)
     try:
         edit.write()

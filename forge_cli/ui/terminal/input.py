@@ -123,6 +123,7 @@ class LineReader:
             line = await self._edit(self._session, prompt)
         else:
             line = await self._read_plain(prompt)
+        # A closed terminal also looks like the end of input, but nobody has answered.
         if line is None and watched is not None and is_hung_up(watched):
             raise QuestionLeft(hung_up=True)
         if fresh:
@@ -131,7 +132,7 @@ class LineReader:
 
     async def _edit(self, session: PromptSession[str], prompt: str) -> str | None:
         with terminal_taken(self._give_back(session.input.fileno())), wakeup_kept():
-            session.app.erase_when_done = False
+            session.app.erase_when_done = False  # take_away() may have set it
             try:
                 text = await session.prompt_async(
                     [("", prompt)], set_exception_handler=False, handle_sigint=False
@@ -142,6 +143,7 @@ class LineReader:
                 if not is_hung_up(session.input.fileno()):
                     raise
                 raise QuestionLeft(hung_up=True) from error
+        # A terminal can send halves of characters, which cannot be encoded.
         return text.encode(errors="replace").decode() + "\n"
 
     async def _read_plain(self, prompt: str) -> str | None:
@@ -208,11 +210,12 @@ class LineReader:
         def give_back() -> None:
             with suppress(termios.error, OSError):
                 termios.tcsetattr(fd, termios.TCSANOW, before)
-                os.write(out, GIVE_BACK.encode())
+                os.write(out, GIVE_BACK.encode())  # the stream may be locked when the process ends
 
         return give_back
 
     def _new_session(self, stream: TextIO) -> PromptSession[str]:
+        # Imported for the first edited line only, because it is slow.
         from prompt_toolkit import PromptSession
         from prompt_toolkit.application import run_in_terminal
         from prompt_toolkit.data_structures import Size
@@ -223,7 +226,7 @@ class LineReader:
 
         keys = KeyBindings()
 
-        @keys.add("escape", filter=~is_searching)
+        @keys.add("escape", filter=~is_searching)  # in a search, Esc only ends the search
         def _(event: KeyPressEvent) -> None:
             event.app.exit(exception=QuestionLeft())
 
@@ -244,7 +247,7 @@ class LineReader:
                 lambda: Size(rows=self.console.size.height, columns=self.console.size.width),
                 term=os.environ.get("TERM"),
                 enable_bell=False,
-                enable_cpr=False,
+                enable_cpr=False,  # a late answer of the terminal would be read as typed text
             ),
         )
         session.app.ttimeoutlen = session.app.timeoutlen = ESCAPE_TIMEOUT
@@ -252,7 +255,7 @@ class LineReader:
 
     def _stop(self) -> None:
         """Stop the process group for the shell, then redraw the subject of the question."""
-        os.kill(0, signal.SIGTSTP)
+        os.kill(0, signal.SIGTSTP)  # 0 is the process group, with all children
         self._show_again()
 
 
@@ -270,6 +273,7 @@ class PlainInput:
     def forget_typed(self) -> None:
         """Drop text typed on a terminal so far; text from a pipe is kept."""
         with suppress(termios.error, ValueError, OSError):
+            # Fails for anything but a terminal.
             termios.tcflush(self._file.fileno(), termios.TCIFLUSH)
             self._rest = b""
 
@@ -322,9 +326,10 @@ def _is_terminal(stream: TextIO) -> bool:
 @contextmanager
 def wakeup_kept() -> Iterator[None]:
     """Restore the wakeup descriptor of signals, which prompt_toolkit replaces for good."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():  # set_wakeup_fd would raise
         yield
         return
+    # It can only be read by replacing it.
     signal.set_wakeup_fd(wakeup := signal.set_wakeup_fd(-1))
     try:
         yield

@@ -20,7 +20,7 @@ ESCAPE_TIMEOUT = 0.05
 """Seconds after which an Escape is a key, not the beginning of a sequence."""
 SETTLE_TIME = 0.25
 """Seconds without a key before a question takes one: earlier keys were not meant for it."""
-_LFLAG, _CC = 3, 6
+_LFLAG, _CC = 3, 6  # indices of termios attributes
 _STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", "\x1a"
 _MARK_PASTES, _LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
@@ -104,6 +104,7 @@ class KeyReader:
     def erase(self) -> None:
         """Erase the prompt with all of its rows."""
         width = max(self._console.size.width, 1)
+        # A row that is exactly full does not begin another one.
         rows = sum(max(cell_len(line) - 1, 0) // width + 1 for line in self._drawn.split("\n"))
         self._console.file.write((f"\x1b[{rows - 1}A" if rows > 1 else "") + "\r\x1b[J")
         self._console.file.flush()
@@ -122,9 +123,8 @@ class KeyReader:
             pasted = self._pasting
             piece = await self._piece()
             if piece == b"":
-                raise QuestionLeft(
-                    hung_up=True
-                )  # Ctrl+D is a key in this mode: the terminal is gone
+                # Ctrl+D is a key in this mode, so the end of input is the end of the terminal.
+                raise QuestionLeft(hung_up=True)
             if pasted or self._pasting:
                 continue
             if piece == _LEAVE:
@@ -168,9 +168,9 @@ class KeyReader:
         seen = self._last_bytes + piece
         begin = seen.rfind(_PASTE_BEGINS)
         end = seen.rfind(_PASTE_ENDS)
-        if begin != end:
+        if begin != end:  # both are -1 if neither mark is in the text
             self._pasting = begin > end
-        self._last_bytes = seen[-len(_PASTE_BEGINS) + 1 :]
+        self._last_bytes = seen[-len(_PASTE_BEGINS) + 1 :]  # one byte less than a mark
 
     async def _is_quiet(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
@@ -182,6 +182,7 @@ class KeyReader:
     def _one_by_one(self) -> Iterator[list[object]]:
         before = termios.tcgetattr(self._fd)
         ours = termios.tcgetattr(self._fd)
+        # Without ISIG, Ctrl+C is a key that leaves the question, not a signal.
         ours[_LFLAG] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
         ours[_CC][termios.VMIN] = 1
         ours[_CC][termios.VTIME] = 0

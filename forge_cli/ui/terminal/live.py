@@ -64,6 +64,7 @@ class LiveLines:
 
     def start(self) -> None:
         """Begin to draw."""
+        # Only over the default: a program may handle Ctrl+Z itself, or ignore it.
         if (
             signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
             and threading.current_thread() is threading.main_thread()
@@ -129,7 +130,7 @@ class LiveLines:
     def _held(self) -> Iterator[None]:
         held = self._lock.acquire(timeout=LOCK_TIMEOUT)
         try:
-            yield
+            yield  # also without the lock: a broken line is better than a hang
         finally:
             if held:
                 self._lock.release()
@@ -185,12 +186,12 @@ class LiveLines:
 def drawing(lines: Sequence[str], *, in_line: bool) -> str:
     """Return a text that draws lines at the cursor, or below its line, and restores the cursor."""
     down = len(lines) - (not in_line)
-    room = "\x1bD" * down
+    room = "\x1bD" * down  # IND: down, or scroll at the bottom
     if down:
         # Move down and up again first: at the bottom this scrolls the text with the cursor.
         room += f"\x1b[{down}A"
     shown = "\r\n".join(["", *lines] if in_line else lines)
-    return f"{room}\x1b7{shown}\x1b8"
+    return f"{room}\x1b7{shown}\x1b8"  # save and restore the cursor
 
 
 def column_after(text: str, column: int) -> int:
@@ -230,7 +231,7 @@ def spin(seconds: float) -> str:
 
 def duration(seconds: float) -> str:
     """Format a duration as ``0.4 s``, ``14 s``, ``2 min 5 s`` or ``9 h 43 min``."""
-    if seconds < 9.95:
+    if seconds < 9.95:  # above it, .1f would show 10.0 s
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
@@ -243,7 +244,7 @@ def duration(seconds: float) -> str:
 def compact(number: int) -> str:
     """Format a number as ``112``, ``2.5k`` or ``1.2M``."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if number >= size * 0.9995:
+        if number >= size * 0.9995:  # 999,500 is 1.0M, not 1000k
             shown = number / size
             if shown >= 99.95:
                 return f"{shown:.0f}{unit}"

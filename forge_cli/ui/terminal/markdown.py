@@ -144,7 +144,7 @@ class MarkdownStream:
 
     def _draw(self, text: str) -> list[str]:
         lines = draw_markdown(text, self._columns, styled=self._styled)
-        if lines and self._begun:
+        if lines and self._begun:  # an empty line between two blocks
             return ["", *lines]
         return lines
 
@@ -253,7 +253,7 @@ def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
 def _closes(fence: str, text: str) -> bool:
     """Return True if the last whole line of a text closes the fence."""
     pattern = rf"(?:^|\n) {{0,3}}{re.escape(fence)}{re.escape(fence[0])}* *\n[^\n]*$"
-    return re.search(pattern, text[-1000:]) is not None
+    return re.search(pattern, text[-1000:]) is not None  # a search of the whole text would be slow
 
 
 def _newest(text: str) -> str:
@@ -300,6 +300,7 @@ def _with_empty_items(tokens: list[Token]) -> Iterator[Token]:
         if place < end:
             continue
         if token.type in _LISTS and (items := _empty_list(tokens, place)):
+            # Two tokens for each item, and the two of the list.
             end = place + 2 * len(items) + 2
             yield from _paragraph([f"{item.info}{item.markup}" for item in items])
             continue
@@ -344,7 +345,7 @@ def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[
                 yield Token("words_open", "link", 1)
             case "link_close":
                 yield Token("words_close", "link", -1)
-                if link.removeprefix("mailto:") != words:
+                if link.removeprefix("mailto:") != words:  # a bare address is not repeated
                     yield Token("text", "", 0, content=f" ({link})")
             case "code_inline" if marked:
                 yield Token("text", "", 0, content=f"{token.markup}{token.content}{token.markup}")
@@ -370,7 +371,7 @@ class _Words(Paragraph):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.text.split("\n", allow_blank=True):
-            line.expand_tabs(TAB)
+            line.expand_tabs(TAB)  # a tab has no width of its own in row_spans
             for start, end in row_spans(line.plain, options.max_width):
                 yield line[start:end]
 
@@ -429,5 +430,5 @@ class _ParsedMarkdown(Markdown):
     inlines = Markdown.inlines | {"link"}
 
     def __init__(self, tokens: list[Token]) -> None:
-        super().__init__("")
+        super().__init__("")  # rich would parse a text with its own rules
         self.parsed = tokens

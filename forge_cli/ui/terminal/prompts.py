@@ -99,7 +99,7 @@ def cli_approval_callback(
             return decision
         except QuestionLeft as left:
             if left.ctrl_c:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)  # the program decides how Ctrl+C ends it
             if left.hung_up:
                 return ApprovalDecision(False, note=HUNG_UP_AT_QUESTION, by="headless")
             return ApprovalDecision(False)
@@ -289,7 +289,7 @@ def in_pages(shown: RenderableType, console: Console) -> list[list[Row]]:
 
 
 def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]:
-    most = max(height - 2, 1)
+    most = max(height - 2, 1)  # two rows for the question
     page: list[Row] = []
     room = most
     for line in lines:
@@ -339,7 +339,10 @@ def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) ->
 
 
 def is_answer(key: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> bool:
-    """Return True if a single key is an answer; Enter and blanks, a no as a line, may be slips."""
+    """Return True if a single key is an answer.
+
+    Enter and blanks are a no as a line, but as a key they may be typed by mistake.
+    """
     return bool(key.strip()) and parse_answer(key, offered) is not None
 
 
@@ -410,6 +413,7 @@ def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
 
 def _argument(name: str, value: object) -> Iterator[RenderableType]:
     """Draw an argument as JSON, or as marked lines if it is a readable text of several lines."""
+    # A text with hidden characters is shown as JSON, with escapes.
     is_text = isinstance(value, str) and visible(value, keep="\n\t") == value
     if not is_text or "\n" not in str(value).rstrip("\n"):
         yield _one_line(f"  {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")

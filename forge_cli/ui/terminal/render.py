@@ -40,7 +40,7 @@ def render(
 ) -> RenderableType:
     """Return a result as a renderable; ``lines`` bounds its height, None shows all of it.
 
-    ``distribution`` is the one of its tool. Use ``exact`` for a preview that a person decides on.
+    ``distribution`` provides its tool. Use ``exact`` for a preview that a person decides on.
     """
     return render_view(view_of(value, find, distribution, exact=exact), lines=lines)
 
@@ -177,6 +177,7 @@ def _draw(view: View, lines: int | None) -> RenderableType:
 def _draw_text(view: View, shown: Styled) -> RenderableType:
     match view.form:
         case "code":
+            # Imported here, because the parser and pygments are slow to load.
             from forge_cli.ui.terminal.markdown import draw_code
 
             return Folded(draw_code(shown.plain, view.language, view.name))
@@ -208,6 +209,7 @@ class Checklist(Struct, frozen=True):
 def _table(grid: Grid, lines: int | None, *, exact: bool) -> Table:
     columns = (Column(plain(visible(column)), overflow="fold") for column in grid.columns)
     table = Table(*columns, box=None, pad_edge=False)
+    # One more shows that rows were cut.
     for row in grid.rows if lines is None else grid.rows[: lines + 1]:
         table.add_row(*(plain(item, exact=exact) for item in row))
     return table
@@ -216,6 +218,7 @@ def _table(grid: Grid, lines: int | None, *, exact: bool) -> Table:
 def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view: View) -> Tree:
     tree = Tree(plain(visible(label)), hide_root=not label)
     entries = list(data.items() if isinstance(data, dict) else enumerate(data))
+    # One more shows that entries were cut.
     for key, item in entries if lines is None else entries[: lines + 1]:
         if isinstance(item, dict | list) and item:
             tree.children.append(
@@ -231,6 +234,7 @@ def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view:
     return tree
 
 
+# 9 digits at most, because int() refuses numbers of thousands of digits.
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
 _STYLES = {
     sign: Style.parse(style)
@@ -256,7 +260,7 @@ def number_lines(lines: Sequence[str]) -> Iterator[DiffLine]:
     while place < len(lines):
         line = lines[place]
         place += 1
-        sign = line[:1] or " "
+        sign = line[:1] or " "  # some tools remove the blank of an empty line
         if (old_left > 0 or new_left > 0) and sign in " +-":
             is_old = sign != "+"
             is_new = sign != "-"
@@ -317,6 +321,7 @@ class DrawnDiff(Struct, frozen=True):
     def _draw(
         self, line: DiffLine, columns: Sequence[tuple[str, int]], width: int | None
     ) -> Iterator[Segment]:
+        # A tuple, because the empty sign of other lines is "in" every string.
         in_file = line.sign in tuple(" +-") and width is not None
         gutter = ""
         text = self._escaped(line)

@@ -26,6 +26,7 @@ FLAGS = frozenset({"i"})
 """Options without a value; ``-i`` asks for the fields of a tool."""
 
 _PAIR = re.compile(r"([^\W\d][\w.-]*)=(.*)", re.DOTALL)
+# A negative number is a value, not an option.
 _NUMBER = re.compile(r"-\.?\d")
 _TOKEN = re.compile(r"""[ \t\r\n]*((?:[^ \t\r\n\\'"]|\\.|'[^']*'|"(?:\\.|[^"\\])*")*)""", re.DOTALL)
 
@@ -73,7 +74,7 @@ def is_command(text: str) -> bool:
 def parse_command(text: str) -> ParsedCommand:
     """Parse a line with the quotes of a shell; raise CommandError with the column of a problem."""
     start = len(text) - len(text.lstrip())
-    start += text[start : start + 1] == "/"
+    start += text[start : start + 1] == "/"  # the slash is optional
     tokens = list(split_tokens(text, start))
     if not tokens or not tokens[0].text:
         raise CommandError("missing command after /", start + 1, hint="/help lists the commands")
@@ -118,8 +119,8 @@ def parse_arguments(
 ) -> tuple[list[str], dict[str, OptionValue]]:
     """Return plain arguments and options.
 
-    Options are ``--key value``, ``--key=value``, ``-k value``, ``key=value`` and ``--flag``. Those
-    in ``flags`` are booleans, which take no other value than true or false.
+    Options are ``--key value``, ``--key=value``, ``-k value``, ``key=value`` and ``--flag``. The
+    options in ``flags`` are booleans, which only take the values true and false.
     """
     plain, options, _ = _parse([Token(item, 0) for item in argv], flags)
     return plain, options
@@ -192,6 +193,7 @@ def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple
     """Return the typed arguments of a tool, and whether ``-i`` asks for the others."""
     names = list(schema.get("properties", {}))
     plain, options = parse_arguments(argv, boolean_options(schema) | FLAGS)
+    # A tool with a field "i" keeps that option for itself.
     form = "i" in options and "i" not in names and bool(options.pop("i"))
     if plain:
         hint = f"usage: /{tool} {' '.join(_usage(schema, name) for name in names)}".rstrip()

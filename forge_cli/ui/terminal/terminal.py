@@ -106,6 +106,7 @@ class TerminalUI:
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        # Called in reverse: the live lines end first, open questions last.
         self._stack.callback(self._tasks.cancel_scope.cancel)
         self._stack.callback(self._bus.subscribe(self._show, answers=self._interactive))
         self._stack.callback(self._stop_waiting)
@@ -143,7 +144,7 @@ class TerminalUI:
 
     def _show(self, event: events.Event) -> None:
         over = [key for key in self._prompts if self._ends(event, key)]
-        taken_away = self._asked in over and self._lines.take_away()
+        taken_away = self._asked in over and self._lines.take_away()  # before the event is drawn
         with self._lines.aside():
             if self._interactive and not taken_away and self._leaves_a_line_open(event):
                 self._console.print()
@@ -240,7 +241,7 @@ class TerminalUI:
             case Interrupt():
                 status.wait(None)
                 status.activity = STOPPING
-            case ManualToolInvoke() if status.activity == STOPPING:
+            case ManualToolInvoke() if status.activity == STOPPING:  # a call after an interrupt
                 status.activity = "working"
             case events.SessionEnd() if self._live:
                 self._live.close()
@@ -313,7 +314,7 @@ class TerminalUI:
         self._text_is_done = event.done
         # Characters that join across two deltas are judged together.
         text = readable(event.delta, after=self._streamed)
-        self._streamed = (self._streamed + event.delta)[-4:]
+        self._streamed = (self._streamed + event.delta)[-4:]  # enough for joined characters
         if self._output.isatty():
             self._last_text = time.monotonic()
             self._markdown = self._markdown or self._new_markdown()
@@ -337,6 +338,7 @@ class TerminalUI:
             self._trace(event)
 
     def _new_markdown(self) -> MarkdownStream:
+        # Imported when there is an answer to draw, because it is slow.
         from forge_cli.ui.terminal.markdown import MarkdownStream
 
         styled = new_console(self._output).color_system is not None
@@ -377,7 +379,7 @@ class TerminalUI:
         with self._question(event.request_id):
             async with self.asking(event.request_id):
                 line = await self._lines.read(visible(event.prompt))
-            del self._prompts[event.request_id]
+            del self._prompts[event.request_id]  # this answer must not cancel its own question
             if self._bus.is_open(event.request_id):
                 self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))
 

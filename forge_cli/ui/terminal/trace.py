@@ -299,7 +299,7 @@ class Trace:
     def _decided(self, event: events.ApprovalDecided) -> None:
         call = self.open_calls.get(call_key(event, event.tool_call_id))
         if call and event.request_id:
-            call.since = time.monotonic()
+            call.since = time.monotonic()  # the time at the question does not count
         if call and event.approved and event.request_id is None and event.by != "memory":
             call.is_unseen = True
         if call and event.by == "mode" and event.approved:
@@ -343,7 +343,7 @@ class Trace:
         view = view_of(value, self._find, event.distribution)
         seen = shown_before and (isinstance(value, Diff) or view.form == "diff")
         if event.error:
-            error = cut(self._redactor.redact_text(event.error), 2000)
+            error = cut(self._redactor.redact_text(event.error), 2000)  # the log has all of it
         else:
             error = ""
         files = ""
@@ -398,7 +398,7 @@ class Trace:
         if is_command(value) and isinstance(view.data, str):
             state = (value.summary if isinstance(value, Custom) else None) or ""
             last = DEBUG_LINES if self._debug else TAIL_LINES
-            is_cut = _rows(view) > last + 1
+            is_cut = _rows(view) > last + 1  # tail() does not replace a single line
             view = replace(view, data=tail(view.data.removesuffix(state), last))
         if view.data and view.data != NO_OUTPUT:
             self._print(Indented(render_view(view, lines=lines), margin, bar=True), end="")

@@ -45,7 +45,8 @@ _TASK = "userInput"
 NOTED_COMMANDS = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
 """Commands whose output is part of a transcript; other events show the effects of the others.
 
-``userInput`` stands for output before a message, such as a reload of the edited worker."""
+``userInput`` is for output before a message, such as a reload of the edited worker.
+"""
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
@@ -90,6 +91,7 @@ class Called:
 
     def ending(self, shown: str = "") -> str:
         """Return the status and the error, without parts that ``shown`` output contains."""
+        # The entry names the tool and the status already.
         why = (self.error or "").removeprefix(f"{self.tool} was not called; ")
         why = why.removeprefix(f"{self.tool} is ")
         if self.status == "interrupted" and why == UNCERTAIN_CALL:
@@ -105,6 +107,7 @@ class Called:
 
 def words_and_commands(text: str) -> tuple[str, str]:
     """Split a user message into its words and the output of the user's own commands."""
+    # Blank lines in front, so that output at the beginning of a message is found, too.
     words, _, commands = f"\n\n{text}".partition(f"\n\n{COMMAND_OF_USER}")
     if not commands:
         return words[2:], ""
@@ -310,7 +313,8 @@ class TranscriptReader:
             return
         said = Said(self.who(line, event), text, tuple(names), _depth(line), cut_off)
         if cut_off and self.told.entries and self.told.entries[-1] is self._stopped:
-            if text != INTERRUPTED_ANSWER:  # the note about the interrupt follows it
+            # The interrupt was recorded before the answer that it cut off.
+            if text != INTERRUPTED_ANSWER:
                 self.told.entries.insert(-1, said)
                 self._touched.append(said)
         else:
@@ -368,7 +372,7 @@ class TranscriptReader:
 
 
 def _depth(line: Line) -> int:
-    return min(max(line.depth, 0), MAX_DEPTH)
+    return min(max(line.depth, 0), MAX_DEPTH)  # a damaged line can have any depth
 
 
 def _decision_on(call: CallState) -> events.ApprovalDecided | None:

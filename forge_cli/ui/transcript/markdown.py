@@ -30,6 +30,7 @@ def markdown(told: Transcript, find: FindRenderer = no_renderers) -> str:
 
 
 def _said(entry: Said) -> Iterator[str]:
+    # Markdown has 6 levels of headings.
     yield f"{'#' * min(entry.depth + 2, 6)} {_plain(entry.who)}"
     if entry.text.strip():
         words = readable(entry.text.strip("\n"))
@@ -70,6 +71,7 @@ def _language(view: View) -> str:
 
 def fenced(text: str, language: str) -> str:
     """Return a text in a fence that it cannot close."""
+    # A fence has at least 3 backticks, and more than any run within it.
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{readable(text)}\n{fence}"

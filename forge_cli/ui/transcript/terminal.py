@@ -34,6 +34,8 @@ from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 MAX_LINES = 200
 MAX_CHARACTERS = 20_000
 """Limits of a message to show."""
+MAX_ENDING = 2000
+"""Characters of the status and error of a call."""
 LOST = "its input contained a secret, which the session log does not contain: it will be denied"
 
 
@@ -102,7 +104,7 @@ class _Page:
             self.line(entry.depth, f"    {entry.verdict}", "dim")
         is_read = isinstance(entry.shown, FileContent) and self._console.is_terminal
         if entry.status:
-            ended = cut(entry.ending(self._text(entry)), 2000)
+            ended = cut(entry.ending(self._text(entry)), MAX_ENDING)
             if is_read and entry.shown:
                 ended += f" · {counted(len(entry.shown.text().splitlines()), 'line')}"
             look = "green" if entry.status == "success" else "red"
@@ -133,11 +135,11 @@ def draw_request(
         console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
 
     line(f"{session} {waiting.id} {local_time(waiting.time)}", "bold")
-    request = replace(waiting.request, once=True, offers=None)
+    request = replace(waiting.request, once=True, offers=None)  # an answer from outside counts once
     console.print(Indented(describe(request, find, None if whole else RESULT_LINES), 2), end="")
     if whole and request.folded:
         console.print(Indented(Group(*unfolded(request)), 2), end="")
-    if has_mark(dict(request.args)) and waiting.pid is None:
+    if has_mark(dict(request.args)) and waiting.pid is None:  # a running process still has it
         line(f"  {LOST}", "red")
     if waiting.pid is not None:
         asks = f"process {waiting.pid} asks this at its prompt now"
