@@ -36,13 +36,17 @@ def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
     try:
         return load_worker(found)
     except WorkerError as error:
-        allowed = f"'{visible(entry)}' is allowed in {where}" if where else None
-        raise WorkerError(error.where, error.message, hint=allowed or error.hint) from None
+        remedy = error.hint
+        if where:
+            remedy = f"'{visible(entry)}' is allowed in {where}"
+        raise WorkerError(error.where, error.message, hint=remedy) from None
 
 
 def _looked_for(folder: Path, entry: str, looked: list[Path]) -> str:
     if len(looked) == 1:
-        spelled = looked[0].relative_to(folder) if looked[0].is_relative_to(folder) else looked[0]
+        spelled = looked[0]
+        if spelled.is_relative_to(folder):
+            spelled = spelled.relative_to(folder)
         return f"looked for {spelled} in {folder}"
     files = f"{entry}{', '.join(SUFFIXES)}"
     inside = " and ".join(f"{entry}/{name}" for name in FOLDER_FILES)
@@ -54,7 +58,9 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
     if len(looked) == 1:
         parent = looked[0].parent
         names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]
-        spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
+        spelled = str(parent)
+        if parent.is_relative_to(folder):
+            spelled = str(parent.relative_to(folder))
         known = names + [f"{spelled}/{name}" for name in names]
         if spelled == ".":
             known += [f"./{name}" for name in names]
@@ -66,7 +72,9 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
 
 def allowed_by(section: Any) -> list[str]:
     """Return the valid entries of ``allowed:`` in a section that has not been checked."""
-    given = section.get("allowed") if isinstance(section, Mapping) else None
+    if not isinstance(section, Mapping):
+        return []
+    given = section.get("allowed")
     if not isinstance(given, list):
         return []
     return [entry for entry in given if isinstance(entry, str)]

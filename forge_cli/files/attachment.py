@@ -55,4 +55,6 @@ def media_type(data: bytes) -> str:
     except UnicodeDecodeError:
         return _UNKNOWN
     # NUL is valid UTF-8, but only binary files have it.
-    return _UNKNOWN if "\0" in text else "text/plain"
+    if "\0" in text:
+        return _UNKNOWN
+    return "text/plain"

@@ -51,7 +51,9 @@ class Brought(Struct, frozen=True):
         if self.kind != "servers":
             return f"{self.path} ({self.kind})"
         code = [os.path.relpath(path, self.path.parent) for path in self.files if path != self.path]
-        started = f", started from {', '.join(code[:_MAX_NAMED])}" if code else ""
+        started = ""
+        if code:
+            started = f", started from {', '.join(code[:_MAX_NAMED])}"
         if len(code) > _MAX_NAMED:
             started += f" and {len(code) - _MAX_NAMED} more"
         return f"{self.path} (MCP servers: {', '.join(self.servers) or 'none'}{started})"
@@ -75,7 +77,7 @@ class Brought(Struct, frozen=True):
 
 
 def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
-    """Return what needs trust in a folder, or at a path in it.
+    """Return the parts of a folder, or of a path in it, that need trust.
 
     If ``strict``, an invalid file is an error; otherwise it is left out.
     """
@@ -87,7 +89,9 @@ def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
             f"{place}: no such file or folder",
             hint="check the path; forge trust --list shows trusted files",
         )
-    found = list(_find(folder, strict)) if os.path.isdir(folder) else []
+    found: list[Brought] = []
+    if os.path.isdir(folder):
+        found = list(_find(folder, strict))
     settings = next((each for each in found if each.kind == "settings"), None)
     at_place: list[Brought] = []
     for each in found:
@@ -110,8 +114,9 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
     for servers in _read(lambda: project_servers(folder), strict) or ():
         files = {servers.file: servers.content, **servers.code()}
         yield Brought("servers", servers.file, files, servers=servers.servers)
-    # For a path inside .forge only what is in there counts, and guidance is outside.
-    for guidance in guidance_files(folder) if root == folder else ():
+    # Guidance is outside of .forge, so a path inside of it has none.
+    guidance_paths = guidance_files(folder) if root == folder else []
+    for guidance in guidance_paths:
         if guidance.is_file():
             text = guidance.read_bytes()
             yield Brought(
@@ -162,9 +167,10 @@ def _skills(folder: Path) -> list[Path]:
 
 def _root(folder: Path) -> Path:
     """Return the project of a path inside ``.forge``; for other folders the folder itself."""
-    return next(
-        (above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder
-    )
+    for above in (folder, *folder.parents):
+        if above.name == ".forge":
+            return above.parent
+    return folder
 
 
 def hash_brought(found: Sequence[Brought], folder: Path) -> str:
@@ -172,7 +178,8 @@ def hash_brought(found: Sequence[Brought], folder: Path) -> str:
     digests: dict[str, str] = {}
     for each in found:
         near = os.path.relpath(each.path, folder)
-        digests |= {f"{near}:{name}": digest for name, digest in each.digests.items()}
+        for name, digest in each.digests.items():
+            digests[f"{near}:{name}"] = digest
         for path, content in each.files.items():
             digests[os.path.relpath(path, folder)] = sha256(content).hexdigest()
     return hash_of(digests)
@@ -215,8 +222,11 @@ def _hooks(hooks: Collection[HookConfig]) -> Iterator[str]:
     }
     for when in dict.fromkeys(moments.get(hook.on, "around calls") for hook in hooks):
         count = sum(moments.get(hook.on, "around calls") == when for hook in hooks)
-        yield f"run {counted(count, 'command' if when != moments['record'] else 'observer')} {when}"
+        noun = "observer" if when == moments["record"] else "command"
+        yield f"run {counted(count, noun)} {when}"
 
 
 def _counted(verb: str, count: int, what: str, more: str = "") -> list[str]:
-    return [f"{verb} {counted(count, what)}{more}"] if count else []
+    if not count:
+        return []
+    return [f"{verb} {counted(count, what)}{more}"]

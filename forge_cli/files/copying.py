@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+# FICLONE in linux/fs.h; on other systems the call fails, and the content is copied.
 _FICLONE = 0x40049409
 _CANNOT = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
 """Errors of a kernel or file system that does not support a way to copy, at least not here."""

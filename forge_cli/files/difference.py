@@ -16,6 +16,7 @@ _MAX_COMPARED = 20_000
 """The most differing lines to compare; more could take minutes."""
 NO_NEWLINE = "\\ No newline at end of file"
 
+# The widths at which terminals and editors show tabs.
 _TAB_STOPS = (4, 8)
 _LAST_BLANKS = re.compile(r" +$")
 
@@ -64,8 +65,11 @@ def _compare(old: Sequence[str], new: Sequence[str]) -> Iterable[str]:
 
 def _look_alike(changes: Iterable[str]) -> bool:
     lines = {change[1:].removesuffix("\n") for change in changes if change[0] in "-+"}
-    looks = ({_show(f"+{line}".expandtabs(stop)).rstrip() for line in lines} for stop in _TAB_STOPS)
-    return any(len(each) < len(lines) for each in looks)
+    for stop in _TAB_STOPS:
+        looks = {_show(f"+{line}".expandtabs(stop)).rstrip() for line in lines}
+        if len(looks) < len(lines):
+            return True
+    return False
 
 
 def _show(line: str) -> str:

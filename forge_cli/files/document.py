@@ -48,8 +48,10 @@ def read_document(path: Path, *, may_be_empty: bool = False) -> Document:
     # An empty file needs no PyYAML, whose import takes time.
     if may_be_empty and re.fullmatch(_EMPTY, raw):
         return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)
-    has_front_matter = path.suffix.lower() in FRONT_MATTER_SUFFIXES
-    front, body = split_front_matter(raw, file) if has_front_matter else (raw, None)
+    front: str | bytes = raw
+    body: str | None = None
+    if path.suffix.lower() in FRONT_MATTER_SUFFIXES:
+        front, body = split_front_matter(raw, file)
     return Document(parse_document(front, file), body, file, sha256(raw).hexdigest())
 
 
@@ -110,7 +112,9 @@ def _remedy_of_missing(path: Path, file: str) -> str:
     if file.startswith(("http:/", "https:/")):
         return "save what is at this address to a file"
     near = _file_beside(path)
-    return f"did you mean '{visible(near)}'?" if near else "check the path"
+    if near:
+        return f"did you mean '{visible(near)}'?"
+    return "check the path"
 
 
 def _file_beside(path: Path) -> str | None:
@@ -126,7 +130,10 @@ def _file_beside(path: Path) -> str | None:
         if beside[name] in (path.stem, path.name):
             return name
     near = nearest(path.stem, beside.values())
-    return next((name for name, stem in beside.items() if stem == near), None)
+    for name, stem in beside.items():
+        if stem == near:
+            return name
+    return None
 
 
 def _decoded(text: str | bytes, file: str) -> str:
@@ -135,7 +142,9 @@ def _decoded(text: str | bytes, file: str) -> str:
         raise WorkerError(
             Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to separate files"
         )
-    text = _lines(text if isinstance(text, str) else decode_utf8(text, Mark(file)))
+    if isinstance(text, bytes):
+        text = decode_utf8(text, Mark(file))
+    text = _lines(text)
     if found := re.search(_CONTROL, text):
         problem = (
             f"{_code(found)} is not text; delete it, or write it as an escape in double quotes"

@@ -67,7 +67,8 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
     for rule in rules:
         if user and rule.user_at is None:
             raise CannotEditError(f"{rule} has no place in {file.name}")
-        rule = for_user(rule) if user else rule
+        if user:
+            rule = for_user(rule)
         yaml_text = _add(yaml_text, rule.at, rule, file)
     return FileEdit(file, before, encode(yaml_text + rest))
 
@@ -118,11 +119,15 @@ def _without(text: str, at: Sequence[str]) -> str:
     if not node.flow_style:
         line_start = text.rfind("\n", 0, start) + 1
         line_end = text.find("\n", end)
-        return text[:line_start] + (text[line_end + 1 :] if line_end >= 0 else "")
+        before = text[:line_start]
+        # The last line may have no newline at its end.
+        return before + text[line_end + 1 :] if line_end >= 0 else before
     # With the comma behind it; the last item goes with the comma before it.
     if place + 1 < len(node.value):
         return text[:start] + text[node.value[place + 1][0].start_mark.index :]
-    return text[: _end(node.value[place - 1][1]) if place else start] + text[end:]
+    if place:
+        start = _end(node.value[place - 1][1])
+    return text[:start] + text[end:]
 
 
 def for_user(rule: GrantRule) -> GrantRule:
@@ -137,7 +142,8 @@ def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
     """Return rules as YAML for people who add them by hand."""
     data: Any = None
     for rule in rules:
-        rule = for_user(rule) if user else rule
+        if user:
+            rule = for_user(rule)
         named = rule.entry
         if named is None and rule.at[:2] == ("sandbox", "zones"):
             named = {"name": rule.at[2]}
@@ -177,7 +183,9 @@ def _decoded(raw: bytes) -> tuple[str, Callable[[str], bytes]]:
     is_crlf = "\r\n" in text
 
     def encode(changed: str) -> bytes:
-        return (mark + (changed.replace("\n", "\r\n") if is_crlf else changed)).encode()
+        if is_crlf:
+            changed = changed.replace("\n", "\r\n")
+        return (mark + changed).encode()
 
     # Only if all lines end alike can the rest be written back byte for byte.
     if "\r" in plain or encode(plain) != raw:
@@ -213,7 +221,10 @@ def _add(text: str, at: tuple[str, ...], rule: GrantRule, file: Path) -> str:
 
 def _parse(text: str, file: Path) -> Any:
     try:
-        return parse_document(text, file.name) if yaml.compose(text, Loader=yaml.SafeLoader) else {}
+        # A file that has only comments counts as an empty mapping.
+        if yaml.compose(text, Loader=yaml.SafeLoader) is None:
+            return {}
+        return parse_document(text, file.name)
     except (WorkerError, yaml.YAMLError) as error:
         raise CannotEditError(f"{file.name} cannot be read: {error}") from None
 
@@ -304,7 +315,8 @@ def _replace(text: str, node: Any, by: str) -> str:
     start = node.start_mark.index
     end = node.end_mark.index
     # An empty value has no text, not even the blank behind the colon.
-    return text[:start] + (" " if start == end else "") + by + text[end:]
+    gap = " " if start == end else ""
+    return f"{text[:start]}{gap}{by}{text[end:]}"
 
 
 def _into_flow(text: str, node: Any, addition: str) -> str:
@@ -322,7 +334,9 @@ def _end(node: Any) -> int:
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
-    return max(map(_end, last)) if isinstance(last, tuple) else _end(last)
+    if isinstance(last, tuple):
+        return max(map(_end, last))
+    return _end(last)
 
 
 def _after_line(text: str, place: int, lines: Sequence[str]) -> str:
@@ -333,7 +347,9 @@ def _after_line(text: str, place: int, lines: Sequence[str]) -> str:
         line_end = text.find("\n", place)
     added = "\n".join(lines)
     if line_end < 0:
-        return f"{text}\n{added}" if text else f"{added}\n"
+        if not text:
+            return f"{added}\n"
+        return f"{text}\n{added}"
     return f"{text[:line_end]}\n{added}{text[line_end:]}"
 
 

@@ -64,7 +64,8 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield from _rules(files)
     yield from _hooks(files)
     yield from _environment()
-    yield from _required(policy) if policy else ()
+    if policy:
+        yield from _required(policy)
 
 
 def _required(policy: OrganisationPolicy) -> Iterator[ConfigRow]:
@@ -161,7 +162,8 @@ def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
     for source, settings in files.items():
         for toolset in settings.policy:
             for key, rules in (settings.section("policy", toolset) or {}).items():
-                for index, rule in enumerate(rules if isinstance(rules, list) else [rules]):
+                listed = rules if isinstance(rules, list) else [rules]
+                for index, rule in enumerate(listed):
                     where = settings.where("policy", toolset, key, index)
                     yield _row(f"policy.{toolset}.{key}[{index}]", rule, source, where)
 

@@ -42,9 +42,9 @@ def environment_folders() -> Iterator[Path]:
             yield Path(program)
     if site.ENABLE_USER_SITE:
         yield Path(site.getusersitepackages())
-    yield from (
-        path for path in _search_path() if path.name in INSTALLED or path.suffix in (".zip", ".egg")
-    )
+    for path in _search_path():
+        if path.name in INSTALLED or path.suffix in (".zip", ".egg"):
+            yield path
 
 
 @lru_cache(maxsize=1)
@@ -61,9 +61,10 @@ def search_folders() -> Iterator[tuple[Path, frozenset[str]]]:
         if any(path.is_relative_to(folder) for folder in libraries):
             first = False
         elif path.suffix not in (".zip", ".egg"):
-            # Behind the standard library and installed packages, modules of the same names are not
-            # found.
-            yield path, _names(libraries) if first else CUSTOM
+            # After the standard library and installed packages, Python does not find modules of the
+            # same names.
+            names = _names(libraries) if first else CUSTOM
+            yield path, names
 
 
 def _search_path() -> list[Path]:
@@ -97,11 +98,9 @@ def imported_from(folder: Path) -> frozenset[str]:
 def imported_folders() -> Iterator[Path]:
     """Yield packages imported from outside of the path, as editable installs do."""
     known = {str(path) for path in _search_path()}
-    yield from (
-        Path(place)
-        for _, place in _imported(len(sys.modules))
-        if _real(os.path.dirname(place)) not in known
-    )
+    for _, place in _imported(len(sys.modules)):
+        if _real(os.path.dirname(place)) not in known:
+            yield Path(place)
 
 
 @lru_cache(maxsize=1)

@@ -29,7 +29,8 @@ def hook_folders(folder: Path) -> Iterator[Path]:
     if any(name in os.environ for name in _VARIABLES) or any(
         map(_names_another, _config_files(top), stamps)
     ):
-        yield from (Path(os.path.normpath(top / name)) for name in _ask(top, stamps))
+        for name in _ask(top, stamps):
+            yield Path(os.path.normpath(top / name))
 
 
 def _config_files(top: Path) -> list[Path]:

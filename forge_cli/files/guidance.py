@@ -83,8 +83,9 @@ def _place(folder: Path, top: Path, workspace: Path) -> str:
 
 
 def _cut(data: bytes, room: int, name: str) -> str:
-    # A cut inside a character must not show its first bytes as an error.
-    text = data[:room].decode(errors="ignore" if len(data) > room else "replace").strip()
+    # After a cut inside a character, its first bytes must not look like an error.
+    errors = "ignore" if len(data) > room else "replace"
+    text = data[:room].decode(errors=errors).strip()
     if len(data) <= room:
         return text
     return f"{text}\n[... only the first {room // 1024} KiB of {name} ...]"

@@ -69,7 +69,7 @@ def make_private(folder: Path) -> None:
 def close_home(home: Path) -> str | None:
     """Make a home private if others can enter it; return a message about that, else None.
 
-    Somebody else's folder, a link, a shared folder such as /tmp, and a folder that is not only for
+    Another user's folder, a link, a shared folder such as /tmp, and a folder that is not only for
     forge stay as they are.
     """
     try:

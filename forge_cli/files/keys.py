@@ -48,7 +48,9 @@ class ProviderKey:
     @property
     def shown(self) -> str:
         """The last characters, to tell keys apart; nothing of a short key."""
-        return f"...{self.value[-_MAX_SHOWN:]}" if len(self.value) >= 4 * _MAX_SHOWN else "..."
+        if len(self.value) < 4 * _MAX_SHOWN:
+            return "..."
+        return f"...{self.value[-_MAX_SHOWN:]}"
 
 
 def find_key(*variables: str) -> ProviderKey | None:
@@ -57,7 +59,10 @@ def find_key(*variables: str) -> ProviderKey | None:
         if value := os.environ.get(variable, "").strip():
             return ProviderKey(variable, value, "environment")
     store = KeyStore(forge_home())
-    return next((key for variable in variables if (key := store.find(variable))), None)
+    for variable in variables:
+        if key := store.find(variable):
+            return key
+    return None
 
 
 def stored_keys(home: Path | None = None) -> dict[str, str]:
@@ -95,7 +100,8 @@ class KeyStore(Struct, frozen=True):
         if stamp not in _REMEMBERED:
             found: dict[str, str] = {}
             for name, stored in self._entries().items():
-                if value := _from_keyring(name) if stored is None else stored:
+                value = _from_keyring(name) if stored is None else stored
+                if value:
                     found[name] = value
             # Only the latest state: an older one may hold keys that were removed.
             _REMEMBERED.clear()
@@ -104,7 +110,9 @@ class KeyStore(Struct, frozen=True):
 
     def find(self, variable: str) -> ProviderKey | None:
         value = self.values().get(variable)
-        return ProviderKey(variable, value, self._origin(variable)) if value else None
+        if not value:
+            return None
+        return ProviderKey(variable, value, self._origin(variable))
 
     def all(self) -> list[ProviderKey]:
         """Return all keys; one that the keyring refuses has an empty value."""
@@ -130,7 +138,9 @@ class KeyStore(Struct, frozen=True):
         return True
 
     def _origin(self, variable: str) -> str:
-        return "keyring" if self._entries().get(variable) is None else str(self.file)
+        if self._entries().get(variable) is None:
+            return "keyring"
+        return str(self.file)
 
     def _entries(self) -> Entries:
         """Return the content of the file."""
@@ -166,7 +176,9 @@ def find_keyring() -> Any:
     try:
         keyring = import_module("keyring")
         # A backend below 1 is not recommended: the one that always fails has 0.
-        return keyring if keyring.get_keyring().priority >= 1 else None
+        if keyring.get_keyring().priority >= 1:
+            return keyring
+        return None
     except Exception:  # third-party code
         return None
 
@@ -174,8 +186,10 @@ def find_keyring() -> Any:
 def _from_keyring(variable: str) -> str | None:
     keyring = find_keyring()
     try:
+        if keyring is None:
+            return None
         # A missing password is remembered as empty, so that the keyring is not asked again.
-        return str(keyring.get_password(SERVICE, variable) or "") if keyring else None
+        return str(keyring.get_password(SERVICE, variable) or "")
     except Exception:  # third-party code: a keyring that is locked
         return None
 
@@ -192,6 +206,6 @@ def _into_keyring(variable: str, value: str) -> bool:
 
 def _out_of_keyring(variable: str) -> None:
     keyring = find_keyring()
-    with suppress(Exception):  # third-party code: somebody else has removed it
+    with suppress(Exception):  # third-party code: another program has removed the key
         if keyring:
             keyring.delete_password(SERVICE, variable)

@@ -30,11 +30,16 @@ def acquire_file_lock(
     another process has the lock, unless ``wait`` is True or its seconds are enough.
     """
     # flock waits for ever or not at all, so a deadline means to try again and again.
-    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait is True else fcntl.LOCK_NB)
-    # True and False add 1 and 0: with True nothing looks at it, with False it is over at once.
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    if wait is not True:
+        how |= fcntl.LOCK_NB
+    flags = _FLAGS
+    if create:
+        flags |= os.O_CREAT
+    # A bool counts as 1 or 0 seconds: True never looks at the deadline, False has reached it.
     end = time.monotonic() + wait
     for _ in range(_TRIES):
-        descriptor = os.open(file, _FLAGS | (os.O_CREAT if create else 0), 0o600)
+        descriptor = os.open(file, flags, 0o600)
         try:
             opened = os.fstat(descriptor)
             if not stat.S_ISREG(opened.st_mode):
@@ -80,7 +85,7 @@ def _is_at(file: str | Path, opened: os.stat_result) -> bool:
 
 
 class FileSpoilt(OSError):
-    """A file is not as its writer left it; ``what`` is what happened to it."""
+    """A file is not as its writer left it; ``what`` names the change, such as ``removed``."""
 
     def __init__(self, what: str, path: Path) -> None:
         super().__init__(errno.ESTALE, f"it was {what} while it was written", str(path))

@@ -1,4 +1,4 @@
-"""Named workers: of the working directory, of the user, and those that come with forge."""
+"""Named workers: of the working directory, of the user, and of forge itself."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class NamedWorker(Struct, frozen=True):
     @property
     def root(self) -> Path:
         """The folder that contains the worker and everything that can belong to it."""
-        in_folder = self.path.name in FOLDER_FILES and self.path.parent.name == self.name
-        return self.path.parent.parent if in_folder else self.path.parent
+        if self.path.name in FOLDER_FILES and self.path.parent.name == self.name:
+            return self.path.parent.parent
+        return self.path.parent
 
 
 def is_path(text: str) -> bool:
@@ -48,7 +49,10 @@ def is_path(text: str) -> bool:
 
 def worker_of_folder(folder: Path) -> Path | None:
     """Return the worker file of a folder: ``worker.yaml`` or ``main.worker``."""
-    return next((folder / name for name in FOLDER_FILES if os.path.isfile(folder / name)), None)
+    for name in FOLDER_FILES:
+        if os.path.isfile(folder / name):
+            return folder / name
+    return None
 
 
 def is_sentence(text: str) -> bool:

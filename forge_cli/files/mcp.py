@@ -80,11 +80,14 @@ class McpServer(Config):
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise PydanticCustomError("server", "give either a command or a url")
-        foreign = {"args", "env", "confined"} if self.url else {"headers", "oauth"}
+        if self.url:
+            foreign = {"args", "env", "confined"}
+            owner = "command"
+        else:
+            foreign = {"headers", "oauth"}
+            owner = "url"
         if wrong := sorted(foreign & self.model_fields_set):
-            raise PydanticCustomError(
-                "server", f"{wrong[0]} belongs to a {'command' if self.url else 'url'}"
-            )
+            raise PydanticCustomError("server", f"{wrong[0]} belongs to a {owner}")
         return self
 
     @property
@@ -96,7 +99,9 @@ class McpServer(Config):
 def defined_in(servers: Any) -> dict[str, McpServer]:
     """Return the servers that a worker's section defines, without names and invalid entries."""
     found: dict[str, McpServer] = {}
-    for name, given in servers.items() if isinstance(servers, Mapping) else ():
+    if not isinstance(servers, Mapping):
+        return found
+    for name, given in servers.items():
         with suppress(ValueError, TypeError):  # reported where the worker is opened
             found[str(name)] = McpServer.model_validate(dict(given))
     return found
@@ -115,4 +120,6 @@ class McpServers(Config):
     def within(self, server: McpServer) -> McpServer:
         """Return a server, limited by the user's settings."""
         closed = {name: False for name in ("sampling", "elicitation") if not getattr(self, name)}
-        return server.model_copy(update=closed) if closed else server
+        if not closed:
+            return server
+        return server.model_copy(update=closed)

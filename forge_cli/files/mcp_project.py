@@ -79,11 +79,9 @@ def _read_project(file: Path) -> ProjectServers:
     content = read_regular(file)
     found = parse_json(content, Mark(str(file)), _SERVERS)
     try:
-        defined = found["mcpServers"]
-        given = {
-            name: {key: each[key] for key in PROJECT_KEYS if key in each}
-            for name, each in defined.items()
-        }
+        given: dict[str, dict[str, object]] = {}
+        for name, each in found["mcpServers"].items():
+            given[name] = {key: each[key] for key in PROJECT_KEYS if key in each}
     except (LookupError, TypeError, AttributeError):
         raise whole_file(file, _SERVERS) from None
     return ProjectServers(

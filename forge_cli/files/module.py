@@ -23,8 +23,8 @@ from forge_cli.files.sources import SourceFile, Sources
 
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader, MetaPathFinder
-# unused at run time; importing them would load importlib.resources
-else:  # which Python does not need, and which bring all that reads resources of packages
+else:
+    # Python needs no base classes here, and importlib.abc would load importlib.resources.
     InspectLoader = MetaPathFinder = object
 
 PREFIX = "forge_local_"
@@ -119,7 +119,9 @@ class LocalPackage:
             spec = ModuleSpec(name, None, is_package=True)
             spec.submodule_search_locations = [str(self.root)]
             sys.modules[name] = importlib.util.module_from_spec(spec)
-        path = self.sources.files[module].path if module in self.sources.files else self.root
+        path = self.root
+        if module in self.sources.files:
+            path = self.sources.files[module].path
         announce_third_party(str(path))
         return _import_within(seconds, path, importlib.import_module, f"{name}.{module}")
 
@@ -184,7 +186,9 @@ class _SourceFinder(MetaPathFinder):
         found = builtins.__import__(
             f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0
         )
-        return found if fromlist or not rest else sys.modules[f"{self.package}.{top}"]
+        if fromlist or not rest:
+            return found
+        return sys.modules[f"{self.package}.{top}"]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -219,4 +223,6 @@ def _blame(error: BaseException, path: Path) -> Mark:
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename == str(path)
     ]
-    return Mark(str(path), (lines[-1] if lines else None) or 1)
+    if not lines:
+        return Mark(str(path))
+    return Mark(str(path), lines[-1] or 1)

@@ -95,11 +95,15 @@ class OrganisationPolicy(Config):
     def file(self) -> str:
         """The path of the file."""
         where = self.where()
-        return where.file if where else str(POLICY)
+        if where is None:
+            return str(POLICY)
+        return where.file
 
     def forbids(self, what: Literal["approve_all", "unconfined"]) -> Mark | None:
         """Return the place of a prohibition; None without one."""
-        return self.where("forbid", self.forbid.index(what)) if what in self.forbid else None
+        if what not in self.forbid:
+            return None
+        return self.where("forbid", self.forbid.index(what))
 
     def settings(self) -> MarkedDict:
         """Return rules and limits in the form of a user's settings."""
@@ -205,7 +209,9 @@ class OrganisationPolicy(Config):
         self, name: str, server: McpServer, where: Mark | None
     ) -> Iterator[WorkerError]:
         """Yield the conflicts of an MCP server."""
-        command = " ".join([str(server.command), *server.args]) if server.command else ""
+        command = ""
+        if server.command:
+            command = " ".join([server.command, *server.args])
         problems: list[str] = []
         if not self.allows_server(server):
             problems.append(f"the MCP server {name} ({server.url or command}) is not allowed")
@@ -294,7 +300,9 @@ def place_of_user(path: str) -> Path | None:
     name, _, rest = path.partition("/")
     if not name.startswith("~"):
         return Path(path)
-    home = system_home() if name == "~" else Path(os.path.expanduser(name))
+    home: Path | None = Path(os.path.expanduser(name))
+    if name == "~":
+        home = system_home()
     if home is None or not home.is_absolute():
         return None
     return Path(os.path.realpath(home)) / rest
@@ -321,7 +329,9 @@ def load_policy() -> OrganisationPolicy | None:
 
 
 def _remedy(file: Path) -> str:
-    return ASK_ADMIN if file == POLICY else f"{ASK_ADMIN}, or unset {POLICY_VARIABLE}"
+    if file == POLICY:
+        return ASK_ADMIN
+    return f"{ASK_ADMIN}, or unset {POLICY_VARIABLE}"
 
 
 def policy_file() -> Path | None:
@@ -329,7 +339,9 @@ def policy_file() -> Path | None:
     if machine_has_policy():
         return POLICY
     named = os.environ.get(POLICY_VARIABLE)
-    return Path(os.path.abspath(named)) if named else None
+    if not named:
+        return None
+    return Path(os.path.abspath(named))
 
 
 def _doubts(file: Path) -> Iterator[str]:
@@ -342,14 +354,14 @@ def _doubts(file: Path) -> Iterator[str]:
     try:
         if not stat.S_ISREG(os.stat(real).st_mode):
             yield "it is not a regular file"
-        # If the path has a link on it, who can write the folder of the link can replace it.
+        # A user who can write the folder of a link on the path can replace the link.
         for place in (real, *real.parents, *file.parents):
             info = os.stat(place)
             if info.st_uid not in owners:
                 yield f"{place} does not belong to root"
             elif info.st_uid == os.geteuid() != 0:
                 yield f"{place} belongs to you"
-            # In a sticky folder such as /tmp nobody can replace the files of others.
+            # In a sticky folder such as /tmp, users cannot replace the files of others.
             sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
             if info.st_mode & 0o022 and not sticky:
                 yield f"other users than root can write {place}"

@@ -241,9 +241,8 @@ class _Reader:
         )
         if at_beginning:
             at = place_in(self.text[: began.index], Mark(self.file))
-        return WorkerError(
-            at, sentence.format(line=self.open[-1].mark.line if self.open else at.line)
-        )
+        line_opened = self.open[-1].mark.line if self.open else at.line
+        return WorkerError(at, sentence.format(line=line_opened))
 
 
 def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
@@ -251,6 +250,7 @@ def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
     value: str = event.value
     if _SURROGATE.search(value):
         raise WorkerError(mark, _ESCAPE)
+    # A quoted scalar is text, whatever it looks like.
     if not event.implicit[0]:
         return value
     if value in _NULL:

@@ -31,7 +31,9 @@ def decode_utf8(raw: bytes, where: Mark) -> str:
     try:
         return raw.decode().removeprefix(_BOM)
     except UnicodeDecodeError as error:
-        offset = f" at offset {error.start}" if where == Mark(where.file) else ""
+        offset = ""
+        if where == Mark(where.file):
+            offset = f" at offset {error.start}"
         problem = f"byte 0x{raw[error.start]:02x}{offset} is not UTF-8; save the file as UTF-8"
         raise WorkerError(place_of(error, where), problem) from None
 
@@ -80,7 +82,9 @@ def place_in(before: str, where: Mark) -> Mark:
     """Return the place at the end of a text that begins at ``where``."""
     lines = before.count("\n")
     last = len(before) - before.rfind("\n")
-    return Mark(where.file, where.line + lines, last if lines else where.column + len(before))
+    if not lines:
+        last = where.column + len(before)
+    return Mark(where.file, where.line + lines, last)
 
 
 def require_folder(option: str, path: Path, named: str | None = None) -> None:

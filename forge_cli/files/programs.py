@@ -195,6 +195,7 @@ _RELATIVE = re.compile(
 _SEARCHED = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 _BARE = re.compile(r"[^-\s][^\s]*")
 """A word that can be the path of a missing file, not an option or a sentence."""
+# Levels of scripts that start other scripts; deeper ones are not followed.
 _DEPTH = 4
 
 
@@ -270,7 +271,9 @@ class _Finding:
                 self._enter(os.path.dirname(value or word))
             self._follow_option(before, word)
             self._follow_program(word, depth)
-            named = value if value and (word.startswith("-") or option.isidentifier()) else word
+            named = word
+            if value and (word.startswith("-") or option.isidentifier()):
+                named = value
             self._follow_word(named, words[:at], depth)
             before = word
         self._words = around
@@ -281,10 +284,11 @@ class _Finding:
             for entry in filter(None, value.split(os.pathsep)):
                 # Only PYTHONPATH is searched by name; other variables name whole folders of code.
                 path = Path(os.path.normpath(self._bases[0] / os.path.expanduser(entry)))
-                if not self._is_apart(path):
-                    self.searched.update([path] if name == "PYTHONPATH" else [])
-                elif path.exists():
-                    self.around.add(path)
+                if self._is_apart(path):
+                    if path.exists():
+                        self.around.add(path)
+                elif name == "PYTHONPATH":
+                    self.searched.add(path)
         else:
             for word in _split(value):
                 self._follow_word(word.rpartition("=")[2], (), 0)
@@ -316,7 +320,8 @@ class _Finding:
         if not _is_python(before[:-1]):
             return
         for base in self._bases:
-            self.searched.update([] if self._is_apart(base) else [base])
+            if not self._is_apart(base):
+                self.searched.add(base)
             self._follow_sources(Sources.below(base, imported_names(code.encode())))
             for text in _QUOTED.findall(code):
                 path = Path(os.path.normpath(base / text))
@@ -338,7 +343,11 @@ class _Finding:
     def _follow_program(self, word: str, depth: int) -> None:
         name = PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe")
         for base in self._bases:
-            obeyed = [path for each in _OBEYS.get(name, ()) if (path := base / each).exists()]
+            obeyed: list[Path] = []
+            for each in _OBEYS.get(name, ()):
+                path = base / each
+                if path.exists():
+                    obeyed.append(path)
             self.around.update(obeyed)
             for path in obeyed:
                 if path.name in _LINES or path.name == "package.json":
@@ -350,7 +359,8 @@ class _Finding:
         if not _MODULE.fullmatch(name):
             return
         for base in self._bases:
-            self.searched.update([] if self._is_apart(base) else [base])
+            if not self._is_apart(base):
+                self.searched.add(base)
             sources = Sources.below(base, [name])
             if sources.files:
                 self._follow_sources(sources)
@@ -371,7 +381,8 @@ class _Finding:
                 and os.sep in word
                 and _TAKES_FOLDER.intersection(map(_program, before))
             ):
-                self.around.update([path] if self._is_apart(Path(os.path.normpath(path))) else [])
+                if self._is_apart(Path(os.path.normpath(path))):
+                    self.around.add(path)
             elif colon and (base / module).is_file():
                 self._follow_file(base / module, depth)
             elif (
@@ -428,7 +439,8 @@ class _Finding:
         }
         for path in (*sources.paths, *sources.absent):
             first = sources.folder / path.relative_to(sources.folder).parts[0]
-            self.around.add(first if first.is_dir() and (first / "__init__.py").exists() else path)
+            is_package = first.is_dir() and (first / "__init__.py").exists()
+            self.around.add(first if is_package else path)
 
     def _is_apart(self, folder: Path) -> bool:
         """Return True if a folder is neither the project nor a parent of it."""
@@ -483,9 +495,9 @@ def _scripts_of(text: str, wanted: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in wanted:
         # npm runs the scripts preNAME and postNAME with NAME.
-        found += [
-            str(scripts[each]) for each in (f"pre{name}", name, f"post{name}") if each in scripts
-        ]
+        for each in (f"pre{name}", name, f"post{name}"):
+            if each in scripts:
+                found.append(str(scripts[each]))
     return found
 
 
@@ -500,6 +512,7 @@ def _recipes_of(text: str, wanted: Sequence[str]) -> list[str]:
         elif (found := _TARGET.match(line)) and not found[1].startswith("."):
             lines = []
             recipes.update((name, (found[2].split(), lines)) for name in found[1].split())
+    # Without a target, make builds the first one.
     waiting = [name for name in wanted if name in recipes] or list(recipes)[:1]
     seen = dict.fromkeys(waiting)
     for name in waiting:  # the list grows by the dependencies of each target
@@ -534,7 +547,10 @@ def _split(line: str) -> list[str]:
 
 def _node_file(path: Path) -> Path | None:
     """Return the file that node finds for a name without a suffix, or for a folder."""
-    named = [path.with_name(f"{path.name}{suffix}") for suffix in _NODE] if path.name else []
+    # Without a name, as for "/", there is nothing that a suffix could follow.
+    named: list[Path] = []
+    if path.name:
+        named += [path.with_name(f"{path.name}{suffix}") for suffix in _NODE]
     named += [path / f"index{suffix}" for suffix in _NODE]
     return next((each for each in named if each.is_file()), None)
 
@@ -559,8 +575,9 @@ def _required(path: Path) -> set[Path]:
 
 @lru_cache(maxsize=1024)
 def _relative_names(path: Path, stamp: tuple[int, int]) -> tuple[str, ...]:
+    # ``stamp`` is only a part of the cache key: a changed file is read again.
     try:
-        return tuple(_RELATIVE.findall(path.read_text("utf-8", errors="replace"))) if stamp else ()
+        return tuple(_RELATIVE.findall(path.read_text("utf-8", errors="replace")))
     except OSError:
         return ()
 

@@ -36,7 +36,9 @@ def read_project(file: Path) -> Settings:
 
 def hook_code(hook: HookConfig, workspace: Path) -> dict[Path, bytes]:
     """Return the project files that a hook runs or imports, which need trust as well."""
-    return content_of_code(hook.argv, workspace) if hook.run else {}
+    if not hook.run:
+        return {}
+    return content_of_code(hook.argv, workspace)
 
 
 def _check_policy(project: Settings, name: str) -> None:
@@ -132,6 +134,9 @@ def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:
 
 def _marked(data: Mapping[str, Any], owners: Mapping[str, Config], *loc: str) -> MarkedDict:
     """Return data whose values have the marks of their owners."""
-    marks = {name: where for name, owner in owners.items() if (where := owner.where(*loc, name))}
+    marks: dict[str, Mark] = {}
+    for name, owner in owners.items():
+        if where := owner.where(*loc, name):
+            marks[name] = where
     mark = next(iter(marks.values()), Mark(""))
     return MarkedDict(data.items(), mark=mark, keys=marks, values=marks)

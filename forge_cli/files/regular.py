@@ -60,7 +60,7 @@ class NotRegularError(OSError):
 
 def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file for reading; raise IsADirectoryError for a folder."""
-    # No waiting for the other end of a pipe, and no terminal that becomes the one of this process.
+    # Opening must not wait for the other end of a pipe, nor make a terminal the controlling one.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode

@@ -39,9 +39,10 @@ def repository_top(folder: Path) -> Path:
     """Return the nearest parent with a ``.git``, else the folder itself."""
     # The .git of another user, as in /tmp, must not make a repository of all that is below.
     owners = {os.getuid(), _owner(folder)}
-    return next(
-        (each for each in (folder, *folder.parents) if _owner(each / ".git") in owners), folder
-    )
+    for each in (folder, *folder.parents):
+        if _owner(each / ".git") in owners:
+            return each
+    return folder
 
 
 def _owner(path: Path) -> int | None:
@@ -64,14 +65,18 @@ def git_branch(folder: Path) -> str | None:
         place = around / ".git"
         head = _read(place / "HEAD") or _read(_linked(place) / "HEAD")
         if head is not None:
-            return head.removeprefix(_REF) if head.startswith(_REF) else None
+            if not head.startswith(_REF):
+                return None
+            return head.removeprefix(_REF)
     return None
 
 
 def _linked(place: Path) -> Path:
     """Return the repository of a worktree, whose ``.git`` is a file with its path."""
     said = _read(place) or ""
-    return place.parent / said.removeprefix(_LINK) if said.startswith(_LINK) else place
+    if not said.startswith(_LINK):
+        return place
+    return place.parent / said.removeprefix(_LINK)
 
 
 def _read(path: Path) -> str | None:

@@ -57,9 +57,10 @@ class HookConfig(Config):
     @property
     def argv(self) -> list[str]:
         """Its command, with resolved paths."""
-        return [
-            str(self._path(item)) if item.startswith(_PATHS) else item for item in self.run or ()
-        ]
+        found: list[str] = []
+        for item in self.run or ():
+            found.append(str(self._path(item)) if item.startswith(_PATHS) else item)
+        return found
 
     @property
     def files(self) -> list[Path]:
@@ -185,7 +186,9 @@ class Settings(Config):
                 remedy = did_you_mean(snake_case(key), known, f"known here: {', '.join(known)}")
                 where = where_in(options.section(), (key,), key=True)
                 raise WorkerError(where, f"models.{model}: unknown key '{key}'; {remedy}")
-        return parse_config(kind, options.provider_keys(), at=at) if kind else None
+        if kind is None:
+            return None
+        return parse_config(kind, options.provider_keys(), at=at)
 
     def resolve(self, model: str) -> str:
         """Return the model of a name, which may be an alias of an alias."""

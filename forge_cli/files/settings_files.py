@@ -33,7 +33,9 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
         return None
     from forge_cli.files.trust import TrustStore
 
-    return None if TrustStore(home).holds_file(file) else file
+    if TrustStore(home).holds_file(file):
+        return None
+    return file
 
 
 def load_settings(
@@ -48,7 +50,9 @@ def load_settings(
     else:
         file = str(home / "config.yaml")
         user = parse_config(Settings, parse_document(user_text, file), file=file)
-    project = load_project_settings(home, workspace) if workspace else None
+    project: Settings | None = None
+    if workspace:
+        project = load_project_settings(home, workspace)
     policy = organisation_policy()
     settings = user
     if project is None and policy is None:

@@ -87,7 +87,10 @@ class Sources(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """The hash of all files, by their relative paths."""
-        digest = sha256(self.main.content or b"" if self.main else b"")
+        start = b""
+        if self.main:
+            start = self.main.content or b""
+        digest = sha256(start)
         others = {file.path: file.content or b"" for file in self.files.values()}
         for path, content in sorted(others.items()):
             digest.update(b"\0%b\0%b" % (str(path.relative_to(self.folder)).encode(), content))
@@ -224,9 +227,11 @@ def _is_installed(top: str, folder: Path) -> bool:
         return False
     if spec.submodule_search_locations is not None:
         places = [os.path.dirname(location) for location in spec.submodule_search_locations]
+    elif spec.has_location and spec.origin:
+        places = [os.path.dirname(spec.origin)]
     else:
         # A built-in module has no folder, and is found before any file.
-        places = [os.path.dirname(spec.origin)] if spec.has_location and spec.origin else [""]
+        places = [""]
     return any(not place or os.path.realpath(place) != os.path.realpath(folder) for place in places)
 
 

@@ -75,7 +75,10 @@ def _code_in(path: Path) -> Iterator[Path]:
         folders[:] = [
             name for name in folders if name not in _INSTALLED and not _is_environment(place, name)
         ]
-        yield from (file for name in names if is_code(file := Path(place, name)))
+        for name in names:
+            file = Path(place, name)
+            if is_code(file):
+                yield file
 
 
 def _is_environment(place: str, name: str) -> bool:

@@ -68,7 +68,9 @@ class TrustStore:
         """Return the changed files with their trusted text, if it was kept."""
         known: Mapping[str, str] = self._known("workers").get(_key(worker)) or {}
         now = file_digests(worker)
-        names = sorted({name for name, _ in known.items() ^ now.items()}) if known else ()
+        if not known:
+            return {}
+        names = sorted({name for name, _ in known.items() ^ now.items()})
         return {name: self._text(known.get(name)) for name in names}
 
     def holds_file(self, path: Path, content: bytes | None = None) -> bool:
@@ -206,9 +208,12 @@ def worker_files(worker: Worker) -> set[Path]:
 
 
 def content_of(worker: Worker) -> dict[Path, bytes | None]:
-    """Return these files with their content; None for what is not a file."""
+    """Return these files with their content; None for a path that is not a file."""
     files = sorted({*worker_files(worker), *server_code(worker)})
-    return {file: file.read_bytes() if file.is_file() else None for file in files}
+    found: dict[Path, bytes | None] = {}
+    for file in files:
+        found[file] = file.read_bytes() if file.is_file() else None
+    return found
 
 
 def server_code(worker: Worker) -> set[Path]:
@@ -217,9 +222,11 @@ def server_code(worker: Worker) -> set[Path]:
     for each in with_children(worker):
         from forge_cli.files.mcp import defined_in
 
-        base = next(
-            (above.parent for above in each.folder.parents if above.name == ".forge"), each.folder
-        )
+        base = each.folder
+        for above in each.folder.parents:
+            if above.name == ".forge":
+                base = above.parent
+                break
         for part in each.sections_of("mcp"):
             for server in defined_in(part.get("servers")).values():
                 if server.command:
@@ -259,7 +266,10 @@ def named_files(worker: Worker) -> Iterator[Path]:
     yield worker.path
     for entry in worker.config.plugins:
         path = worker.folder / entry
-        yield from imported_beside(path) if path.suffix == ".py" else _tree(path)
+        if path.suffix == ".py":
+            yield from imported_beside(path)
+        else:
+            yield from _tree(path)
     if "skills" in worker.config.toolsets:
         yield from _tree(worker.folder / "skills")
     if isinstance(worker.config.output_schema, str):

@@ -186,7 +186,8 @@ class Worker:
     def sections_of(self, toolset: str) -> Iterator[Mapping[str, Any]]:
         """Yield the raw sections of a toolset, which may have several."""
         section = self.config.toolsets.get(toolset)
-        for part in section if isinstance(section, list) else [section]:
+        parts = section if isinstance(section, list) else [section]
+        for part in parts:
             if isinstance(part, Mapping):
                 yield part
 
@@ -236,7 +237,9 @@ def _whole(file: Path) -> Path:
         return file.absolute()
     plain = Path(os.path.abspath(file))
     # Behind a link ".." leads elsewhere than the text of the path says.
-    return plain if plain.exists() and plain.samefile(file) else Path(os.path.realpath(file))
+    if plain.exists() and plain.samefile(file):
+        return plain
+    return Path(os.path.realpath(file))
 
 
 def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> SandboxView | None:

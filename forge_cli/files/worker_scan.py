@@ -66,8 +66,9 @@ def workers_below(roots: Iterable[Path]) -> Iterator[Worker]:
 
 def _stamp(info: os.stat_result) -> Stamp:
     """Return the state of a file or folder; zeros if a further change might not show yet."""
-    settled = time.time_ns() - info.st_ctime_ns > _SETTLED
-    return (info.st_ino, info.st_ctime_ns, info.st_size) if settled else (0, 0, 0)
+    if time.time_ns() - info.st_ctime_ns <= _SETTLED:
+        return 0, 0, 0
+    return info.st_ino, info.st_ctime_ns, info.st_size
 
 
 def _look(path: str) -> _Seen | None:
