@@ -216,7 +216,9 @@ def _custom(
             note = f"(the renderer of {value.kind} failed: {fault_text(error)})"
     data = jsonable(value.data)
     # Only nonempty data, because an empty tree shows nothing. A preview shows the plain JSON.
-    form: Form = "tree" if isinstance(data, dict | list) and data and not exact else "text"
+    form: Form = "text"
+    if isinstance(data, dict | list) and data and not exact:
+        form = "tree"
     view = View(form, data, value.summary or "", note, value.kind)
     mime = (value.mime_type or "").partition(";")[0].strip().lower()
     if mime.startswith("image/") and hints.preferred_view is None and not exact:

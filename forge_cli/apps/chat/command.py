@@ -132,7 +132,9 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
     hints = asked.interactive and asked.trace != "quiet" and not another
     if session.log and runtime.result and hints:
         room.terminal.write(f"resume with: {resume_command('chat', asked, session.id)}\n")
-    return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
+    if reason:
+        return Interrupted(reason).exit_code, another
+    return ExitCode.DONE, another
 
 
 class Room:
@@ -183,9 +185,11 @@ class Room:
             self.screen = kind(self.talk, self._above, completion=completion, notice=self._notice)
         self._streams = out.isatty() and asked.trace != "quiet"
         terminal = cast(TextIO, self._above)
+        if has_screen and self._streams:
+            out = terminal  # answers grow above the input line
         self._ui = ChatUI(
             runtime.bus,
-            output=terminal if has_screen and self._streams else out,
+            output=out,
             terminal=terminal,
             trace=asked.trace,
             interactive=asked.interactive,

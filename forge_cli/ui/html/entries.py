@@ -85,17 +85,15 @@ def draw_call(
         mark = MARKS.get(entry.status, "✗")
     edited = isinstance(entry.shown, Diff) and entry.status == "success"
     args_line = main_args if edited else short_args
-    # In a log that was changed by hand the arguments can be anything.
     shown = ""
-    if isinstance(entry.args, dict):
+    if isinstance(entry.args, dict):  # in a log that was changed by hand they can be anything
         shown = readable(args_line(entry.args), keep="")
     title = element("b", one_line(entry.tool), "tool")
     if len(shown) > MAX_ARGS:
         shown = f"{shown[:MAX_ARGS]}…"
+    args = ""
     if shown:
         args = element("span", one_line(shown), "args")
-    else:
-        args = ""
     state = element("span", one_line(status), "state")
     sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
     changes = ""
@@ -124,9 +122,7 @@ def draw_call_body(entry: entries.Called, find: FindRenderer = no_renderers) -> 
         drawn = draw_result(entry.shown, find, entry.distribution)
         text = entry.shown.text()
     if entry.status:
-        look = "failure"
-        if entry.status == "success":
-            look = "success"
+        look = "success" if entry.status == "success" else "failure"
         pieces.append(element("p", one_line(entry.ending(text)), "ending", look))
     return "".join(pieces) + drawn
 

@@ -31,9 +31,10 @@ def draw_request(
 def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[JsonObject]:
     """Return the possible answers with their keys; a ``parked`` call has no grants."""
     yes = "Allow once"
+    no = "Deny"
     if request.kept:
         yes = "Allow from now on"
-    no = "Deny from now on" if request.kept else "Deny"
+        no = "Deny from now on"
     choices: list[JsonObject] = [{"value": "once", "key": "y", "label": yes}]
     offers = {} if parked else chosen_offers(request)
     for name, offer in offers.items():
@@ -44,10 +45,9 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
 
 def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
     """Return the grants of a request by choice, such as ``edits`` or ``session2``."""
+    offers = {}
     if edits := edits_offer(request):
-        offers = {"edits": edits}
-    else:
-        offers = {}
+        offers["edits"] = edits
     for number, offer in enumerate(session_offers(request), 1):
         offers["session" if number == 1 else f"session{number}"] = offer
     return offers

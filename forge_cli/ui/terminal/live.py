@@ -198,7 +198,9 @@ def column_after(text: str, column: int) -> int:
     """Return the cursor column after a text, counted from the beginning of the unwrapped line."""
     _, newline, last = text.rpartition("\n")
     _, back, last = last.rpartition("\r")
-    return cell_width(last) + (0 if newline or back else column)
+    if newline or back:
+        return cell_width(last)
+    return column + cell_width(last)
 
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -455,13 +455,16 @@ def summarize(
     """
     denied = len(result.get("denials", ()))
     cost = result.get("cost")
+    share = ""
+    if window and used:
+        share = f"{used * 100 / window:.0f} % of the window"
     parts = {
         "status": str(result["status"]),
         "turns": counted(result["turns"], "turn"),
         "calls": counted(result["toolCalls"], "call") + (f" ({denied} refused)" if denied else ""),
         "tokens": format_tokens(result.get("usage", {})),
         "cost": "" if cost is None else dollars(cost),
-        "window": f"{used * 100 / window:.0f} % of the window" if window and used else "",
+        "window": share,
         "time": duration(result["durationMs"] / 1000),
     }
     line = SEPARATOR.join(filter(None, parts.values()))
