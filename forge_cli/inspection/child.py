@@ -57,6 +57,7 @@ async def _serve(requests: int, replies: int) -> None:
         while left:
             left = left[os.write(replies, left) :]
 
+    # the parent is sent the name of each third-party step, to blame it if no answer follows
     with watching(lambda name: reply({"at": name})), os.fdopen(requests, "rb") as lines:
         while line := await to_thread.run_sync(lines.readline):
             request = json.loads(line)
@@ -72,6 +73,7 @@ async def _answer(request: JsonObject) -> JsonObject:
     try:
         function = find_function(request["function"])
         value = await function(*request["args"])
+        # msgspec does not encode a Path by itself
         return {"value": msgspec.to_builtins(value, enc_hook=os.fspath)}
     except ForgeError as error:
         if error.where:

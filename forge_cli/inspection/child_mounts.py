@@ -58,6 +58,7 @@ def confined(
     named = [Path(worker).absolute()] if worker else []
     real_homes = [Path(os.path.realpath(home)) for home in homes]
     wanted = {*_libraries(), *named, *_files(looked_at, folder), *zones, *_policy()}
+    # resolved, because a symbolic link must not reveal a secret file
     secret = frozenset(
         Path(os.path.realpath(home / name)) for home, name in product(real_homes, HIDDEN)
     )
@@ -70,6 +71,7 @@ def confined(
         network=False,
         room=MAX_SPACE,
     )
+    # ~/.forge is hidden as a whole, then these parts of it are shown again
     own = Path(os.path.realpath(forge_home()))
     kept_here = (*zones, *_own_workers(looked_at))
     readable = (
@@ -103,10 +105,9 @@ def make_zones(unseen: Iterable[tuple[str, str, str]]) -> list[Path]:
     """Make the folders of the zones as a run would; skip those that cannot be made."""
     found: list[Path] = []
     for name, path, mode in unseen:
+        zone = Zone(name, Path(path), ZoneMode(mode))
         with suppress(ForgeError):
-            found.append(
-                open_zone(Zone(name, Path(path), ZoneMode(mode)), user_home=user_home()).path
-            )
+            found.append(open_zone(zone, user_home=user_home()).path)
     return found
 
 
@@ -116,10 +117,12 @@ def child_environment() -> dict[str, str]:
     Variables of keys stay set, because a plugin may check whether its key is there.
     """
     redact = own_redactor().redact_text
-    kept = {
-        name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value)
-        for name, value in os.environ.items()
-    }
+    kept: dict[str, str] = {}
+    for name, value in os.environ.items():
+        if KEY_NAME.search(name) and value:
+            kept[name] = HIDDEN_VALUE
+        else:
+            kept[name] = redact(value)
     limit = {"FORGE_IMPORT_TIMEOUT": f"{import_timeout():g}"}
     return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
 
@@ -146,9 +149,8 @@ def _libraries() -> Iterator[Path]:
     """Yield the folders of the interpreter, of forge and of all packages that can be imported."""
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
     yield Path(__file__).parent.parent
-    for package in {
-        plugin.value.partition(":")[0].partition(".")[0] for plugin in PluginHost().plugins
-    }:
+    modules = {plugin.value.partition(":")[0] for plugin in PluginHost().plugins}
+    for package in {module.partition(".")[0] for module in modules}:
         yield from map(Path, package_places(package))
 
 
@@ -164,7 +166,9 @@ def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
     yield worker.path
     yield worker.folder
     for entry in worker.config.plugins:
-        yield (worker.folder / entry).parent if entry.endswith(".py") else worker.folder / entry
+        place = worker.folder / entry
+        # a module may import the files beside it
+        yield place.parent if entry.endswith(".py") else place
     for module in worker.modules:
         yield module.parent
         yield from imported_beside(module)
@@ -179,8 +183,10 @@ def _read(worker: str | Path) -> Worker | None:
 
 
 def _own_workers(worker: Worker | None) -> Iterator[Path]:
-    """Return the files of a worker and its children, which may be in ~/.forge."""
-    return (Path(os.path.realpath(each.path)) for each in (with_children(worker) if worker else ()))
+    """Yield the files of a worker and its children, which may be in ~/.forge."""
+    if worker:
+        for each in with_children(worker):
+            yield Path(os.path.realpath(each.path))
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:

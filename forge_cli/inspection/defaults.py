@@ -33,12 +33,10 @@ def default_worker() -> str:
     if own_file := worker_of_folder(Path()):
         return str(own_file)
     trust = TrustStore(forge_home())
-    own = [
-        each
-        for each in named_workers(Path.cwd(), forge_home())
-        if each.origin is WorkerOrigin.PROJECT
-    ]
-    return next((each.name for each in own if trust.holds(each)), OTHERWISE)
+    for each in named_workers(Path.cwd(), forge_home()):
+        if each.origin is WorkerOrigin.PROJECT and trust.holds(each):
+            return each.name
+    return OTHERWISE
 
 
 def chosen_model() -> tuple[str, str | None]:
@@ -55,14 +53,17 @@ def missing_of(provider: str) -> str | None:
     if f"{MODEL}{provider}" not in own:
         return None
     missing = host.model(provider).missing()
+    # a remedy may follow the ';'
     return missing.partition(";")[0] if missing else None
 
 
 def model_of(named: str) -> str | None:
     """Return the model of a worker, or the default model."""
-    path = next(
-        (each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named
-    )
+    path: str | Path = named
+    for each in named_workers(Path.cwd(), forge_home()):
+        if each.name == named:
+            path = each.path
+            break
     return load_worker(path).config.model or chosen_model()[1]
 
 
@@ -76,14 +77,12 @@ def model_now(file: str) -> str | None:
 
 def name_of(file: str) -> str:
     """Return the shortest name that finds the worker in ``file`` from here."""
+    # the first worker of a name hides later ones, which the name alone would not find
     first: dict[str, NamedWorker] = {}
     for each in named_workers(Path.cwd(), forge_home()):
         first.setdefault(each.name, each)
-    return next(
-        (
-            name
-            for name, each in first.items()
-            if os.path.realpath(each.path) == os.path.realpath(file)
-        ),
-        file,
-    )
+    real = os.path.realpath(file)
+    for name, each in first.items():
+        if os.path.realpath(each.path) == real:
+            return name
+    return file

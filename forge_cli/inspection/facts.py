@@ -139,25 +139,18 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
     }
     if verdict is not None:
         return {**known, **_wire(verdict)}
-    named = offer.policy.named
-    if named and named.approval is Approval.ASK:
-        stricter = named
-    else:
-        stricter = None
     word = offer.policy.approval_word(offer.tool)
     if word == BY_ZONE:
-        decides = "depends on the zones of its paths"
+        reason = "depends on the zones of its paths"
     else:
-        decides = "depends on the arguments"
-    reason = decides + (", and always asks" if stricter else "")
-    rule, where = (stricter.rule, stricter.where) if stricter else (None, None)
-    return {
-        **known,
-        "verdict": word,
-        "reason": reason,
-        "rule": rule,
-        "where": str(where) if where else None,
-    }
+        reason = "depends on the arguments"
+    facts = {**known, "verdict": word, "reason": reason, "rule": None, "where": None}
+    named = offer.policy.named
+    if named and named.approval is Approval.ASK:
+        facts["reason"] = f"{reason}, and always asks"
+        facts["rule"] = named.rule
+        facts["where"] = str(named.where) if named.where else None
+    return facts
 
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
@@ -204,11 +197,10 @@ async def tree_of(
             for offer in assembly.toolbox.offers.values()
             if offer.toolset == WORKERS_TOOLSET
         }
-        workers = [
-            await visit(each, offered[each.name], assembly, path)
-            for each in children
-            if each.name in offered
-        ]
+        workers: list[Facts] = []
+        for each in children:
+            if each.name in offered:
+                workers.append(await visit(each, offered[each.name], assembly, path))
         tools = {said["tool"]: said["verdict"] for said in policy["tools"]}
         return {
             **facts_of(worker, assembly, user),

@@ -40,8 +40,10 @@ async def worker_schema() -> JsonObject:
     properties["toolsets"]["properties"] = {
         name: found.add(name, section) for name, section in toolsets.items()
     }
+    # only the user can approve everything; a worker file that asks for it is invalid
     consent = {"properties": {"mode": {"const": "approve_all"}}, "required": ["mode"]}
     properties["approval"] = {**properties["approval"], "not": consent}
+    # a worker's own plugins can add toolsets that are unknown here
     known = {"properties": {"toolsets": {"propertyNames": {"enum": list(toolsets)}}}}
     found.schema |= {"if": {"not": {"required": ["plugins"]}}, "then": known}
     return found.schema
@@ -60,7 +62,7 @@ async def config_schema() -> JsonObject:
 
 
 class _Definitions:
-    """A schema that other schemas are merged into, each with its definitions under an own name."""
+    """A schema that collects other schemas, with their names prefixed to avoid clashes."""
 
     def __init__(self, schema: JsonObject) -> None:
         self.schema: JsonObject = {"$schema": DIALECT, **schema}
@@ -68,6 +70,7 @@ class _Definitions:
     def add(self, name: str, section: JsonObject) -> JsonObject:
         """Add a section and return a reference to it."""
         inner = section.get("$defs", {})
+        # a reference can be anywhere, so it is replaced in the text, with both of its quotes
         texts = {f'"#/$defs/{each}"': f'"#/$defs/{name}.{each}"' for each in inner}
         text = json.dumps(
             {**{f"{name}.{each}": value for each, value in inner.items()}, name: section}
@@ -112,6 +115,7 @@ async def _all_sections() -> dict[str, JsonObject]:
                         kept = await inspector(sections_of_plugin, plugin.name, plugin.distribution)
                         cache.put(name, stamp, kept)
                     except ForgeError as error:
+                        # not cached: the plugin may be repaired without a new version
                         kept = {"toolset": ANYTHING}
                         sys.stderr.write(
                             wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n"

@@ -56,6 +56,7 @@ async def judging(
 def _opened(
     worker: Worker, workspace: Path, user_text: str | None
 ) -> AbstractAsyncContextManager[Assembly]:
+    # slow to import, and useless here if the worker names code, which only the child opens
     from forge_cli.engine.runtime.without_model import opened
 
     return opened(worker, workspace=workspace, make_zones=False, user_text=user_text)
@@ -108,7 +109,6 @@ def call_of(
         from forge_cli.schema.json.forms import args_from
 
         options = args_from(typed, offer.tool.schema.json_schema)
-    unreadable = args if isinstance(args, str) else None
-    return ToolCall(
-        "approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable
-    )
+    if isinstance(args, str):
+        return ToolCall("approve", tool, {}, args)
+    return ToolCall("approve", tool, {**args, **options}, None)

@@ -52,6 +52,7 @@ class DoctorCheck(Struct, frozen=True):
 async def check_health(*, interactive: bool) -> list[DoctorCheck]:
     """Return all checks; third-party code is loaded in child processes only."""
     own = [_python(), _home(forge_home())]
+    # the other checks load settings, which would only repeat the error of the policy
     if unsound := _policy():
         return [*own, unsound]
     own += [_config(), _terminal(interactive), _confinement(), _trial(), *_leftovers(forge_home())]
@@ -71,13 +72,14 @@ def _python() -> DoctorCheck:
 
 def _home(home: Path) -> DoctorCheck:
     """Check that forge can write to its home, or to the nearest folder above it that exists."""
+    # lexists, because a broken symbolic link also prevents forge from making the folder
     existing = next(place for place in (home, *home.parents) if os.path.lexists(place))
     if problem := _write_problem(existing):
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
         return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
-    return DoctorCheck(
-        "home", True, str(home) if home.exists() else f"{home} (created when needed)"
-    )
+    if home.exists():
+        return DoctorCheck("home", True, str(home))
+    return DoctorCheck("home", True, f"{home} (created when needed)")
 
 
 def _leftovers(home: Path) -> list[DoctorCheck]:
@@ -119,9 +121,9 @@ def _config() -> DoctorCheck:
             "config", False, " ".join(str(error).split()), "correct the file, or move it away"
         )
     file = forge_home() / "config.yaml"
-    return DoctorCheck(
-        "config", True, str(file) if file.exists() else f"{file} (optional; not created yet)"
-    )
+    if file.exists():
+        return DoctorCheck("config", True, str(file))
+    return DoctorCheck("config", True, f"{file} (optional; not created yet)")
 
 
 def _terminal(interactive: bool) -> DoctorCheck:
@@ -166,14 +168,13 @@ def _trial() -> DoctorCheck:
 
 def _sockets() -> list[DoctorCheck]:
     """Report the sockets of daemons on this machine that confined commands may not use."""
-    named = {
-        name: os.environ.get(name, "").partition(",")[0].removeprefix("unix:")
-        for name in _SOCKET_VARIABLES
-    }
-    paths = [
-        *map(Path, _SOCKETS),
-        *(Path(path.removeprefix("path=")) for path in named.values() if path),
-    ]
+    paths = list(map(Path, _SOCKETS))
+    for name in _SOCKET_VARIABLES:
+        # D-Bus adds ',guid=...' to the path
+        address = os.environ.get(name, "").partition(",")[0]
+        if path := address.removeprefix("unix:"):
+            paths.append(Path(path.removeprefix("path=")))
+    # an address such as tcp://HOST is no absolute path
     found = [str(path) for path in dict.fromkeys(paths) if path.is_absolute() and path.is_socket()]
     if not found or best_mechanism() is None:
         return []
@@ -187,7 +188,7 @@ def _sockets() -> list[DoctorCheck]:
 
 def _servers() -> list[DoctorCheck]:
     """Count the user's MCP servers and name the unconfined ones; none is started."""
-    with suppress(ForgeError):  # told of the config
+    with suppress(ForgeError):  # the check of config.yaml reports it
         servers = load_settings(forge_home()).mcp.servers
         free = [name for name, server in servers.items() if server.command and not server.confined]
         if servers:
@@ -225,18 +226,16 @@ def _locks(folder: Path) -> list[DoctorCheck]:
 
 
 async def _models() -> list[DoctorCheck]:
-    return [
-        DoctorCheck(f"model.{row['provider']}", False, row["error"], row["remedy"])
-        if "error" in row
-        else DoctorCheck(
-            f"model.{row['provider']}",
-            row["ready"],
-            row["key"] or f"needs {row['needs']}",
-            row["missing"],
-            essential=False,
-        )
-        for row in await provider_rows()
-    ]
+    checks: list[DoctorCheck] = []
+    for row in await provider_rows():
+        name = f"model.{row['provider']}"
+        if "error" in row:
+            checks.append(DoctorCheck(name, False, row["error"], row["remedy"]))
+        else:
+            found = row["key"] or f"needs {row['needs']}"
+            # one provider is enough, so a missing key of another is no failure
+            checks.append(DoctorCheck(name, row["ready"], found, row["missing"], essential=False))
+    return checks
 
 
 async def _plugins() -> list[DoctorCheck]:

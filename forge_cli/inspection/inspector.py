@@ -80,6 +80,8 @@ class Inspector:
         return await self.in_child(function, *args)
 
     async def in_child(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Call a function in the child, which is started first if there is none."""
+        # imported here, because most commands need no child
         if self._children is None:
             from forge_cli.sandbox.processes.process import ChildProcesses
 

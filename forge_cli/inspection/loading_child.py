@@ -72,7 +72,7 @@ class LoadingChild:
         if isinstance(wrap, Confined):
             by = wrap.mechanism
             self._confined_by = (by.name, by.weakness, by.own_network, by.shows_names)
-        self._stdin = cast(Input, self._child.stdin)
+        self._stdin = cast(Input, self._child.stdin)  # not None, because of takes_input
         self._steps = MAX_STEPS if calls_tools else 1
         self._unread = ""
         self._at: str | None = None

@@ -19,6 +19,7 @@ from forge_cli.files.worker import Worker
 FILES = "script"
 """The provider whose models are files and cannot be listed."""
 _DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d|latest)$")
+"""The end of a model's name that selects a version; a catalogue may list the name without it."""
 
 
 def check_model(found: Worker, workspace: Path) -> str | None:
@@ -53,7 +54,7 @@ def check_model(found: Worker, workspace: Path) -> str | None:
 
 
 def check_script(worker: Worker, folder: Path) -> None:
-    """Raise the error of a run if the script of a scripted model is missing or invalid."""
+    """Raise the error that a run would raise if the script of a model is missing or invalid."""
     settings = load_settings(forge_home(), folder)
     named = NamedModel.of(
         worker.config.model or "", settings, (worker.folder,), worker.config.where("model")
@@ -64,6 +65,7 @@ def check_script(worker: Worker, folder: Path) -> None:
 
 def check_settings(settings: Settings) -> None:
     """Raise a ForgeError for invalid values in config.yaml; no third-party code runs."""
+    # forge's own plugins: loading another one to check its policy would run its code
     own = PluginHost([])
     host = PluginHost()
     home = forge_home()
@@ -105,9 +107,8 @@ def model_names(workspace: Path) -> list[str]:
         prefix = plugin.name.removeprefix(MODEL)
         try:
             factory = host.model(prefix)
-            names += (
-                [] if factory.missing() else [f"{prefix}:{name}" for name in factory.known_names()]
-            )
+            if not factory.missing():
+                names += [f"{prefix}:{name}" for name in factory.known_names()]
         except ForgeError:
             continue
     return list(dict.fromkeys(names))

@@ -18,9 +18,8 @@ from forge_cli.files.worker import Worker, load_worker
 
 async def share_of_window(tokens: int, worker: str | None) -> str | None:
     """Return ``2.1 % of the window of MODEL`` for the worker's model, or None if it is unknown."""
-    model, window = _model_of(
-        load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd())
-    )
+    loaded = load_worker(worker) if worker else None
+    model, window = _model_of(loaded, load_settings(forge_home(), Path.cwd()))
     if window:
         return f"{tokens / window:.1%} of the window of {model}"
     return None
@@ -38,7 +37,9 @@ def _model_of(worker: Worker | None, settings: Settings) -> tuple[str | None, in
     """Return the model of a worker and the size of its window, each None if unknown."""
     own = worker.config.model if worker else None
     model = own or os.environ.get("FORGE_MODEL") or settings.model
-    return model, _window_of(settings.resolve(model), settings) if model else None
+    if not model:
+        return model, None
+    return model, _window_of(settings.resolve(model), settings)
 
 
 def _window_of(model: str, settings: Settings) -> int | None:

@@ -25,10 +25,9 @@ def named_servers(worker: Worker) -> dict[str, McpServer | None]:
 
 
 def _section(worker: Worker) -> McpConfig | None:
-    if TOOLSET in worker.config.toolsets:
-        section = worker.section("toolsets", TOOLSET)
-    else:
-        section = None
+    if TOOLSET not in worker.config.toolsets:
+        return None
+    section = worker.section("toolsets", TOOLSET)
     if section is None:
         return None
     return parse_config(McpConfig, section, at=("toolsets", TOOLSET), file=str(worker.path))

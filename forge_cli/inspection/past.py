@@ -162,7 +162,8 @@ async def judge_gates(gates: Sequence[PastGate], warn: Warn) -> tuple[Judged, li
         try:
             now = await gate.judge([each.past for each in made])
         except ForgeError as error:
-            warn(f"not judged: {counted(len(made), 'call')}: {str(error).partition(chr(10))[0]}")
+            reason = str(error).partition("\n")[0]
+            warn(f"not judged: {counted(len(made), 'call')}: {reason}")
             lost += made
         else:
             judged.append((gate, list(zip(made, now, strict=True))))

@@ -43,7 +43,7 @@ class LeftOut(Struct, frozen=True):
 NewlyAllowed = Callable[[Sequence[GrantRule], Set[int]], Awaitable[Set[int]]]
 """A function that returns the indexes of the questions that rules would newly pre-approve."""
 MAX_SHARE = 0.9
-"""The share of questions from which on a rule that saves a single question is not suggested."""
+"""The share of saved questions after which rules that save only one more are not suggested."""
 
 
 async def suggest_rules(
@@ -76,11 +76,8 @@ async def suggest_rules(
         if denied := next((each for each in new if each.no), None):
             left_out.append(LeftOut(rules, denied))
         elif saves := sum(each.yes for each in new):
-            found.append(
-                Suggestion(
-                    rules, saves, tuple(each for each in new if not each.yes and not each.granted)
-                )
-            )
+            also = tuple(each for each in new if not each.yes and not each.granted)
+            found.append(Suggestion(rules, saves, also))
             chosen += rules
             allowed |= now
     return found, left_out
@@ -95,10 +92,12 @@ def _worth(
 ) -> float:
     """Return how many questions rules save for each new rule, judged by the offers."""
     saved = sum(yes for key, yes in wanted.items() if not key <= given and key <= given | rules)
+    # rules that were all chosen already add none, but must not divide by zero
     return saved / max(1, len(rules - given))
 
 
 _BY_NAME = ".approval.tools."
+"""Part of the key path of a verdict that a file states for a tool by its name."""
 
 
 async def suggest_from_past(
@@ -114,11 +113,12 @@ async def suggest_from_past(
     asking: list[tuple[PastGate, dict[int, PastCall]]] = []
     for gate, calls in judged:
         elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
-        found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
-        asking.append(
-            (gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)})
-        )
-        questions += [replace(made, offers=now.offers) for made, now in found]
+        indexed: dict[int, PastCall] = {}
+        for made, now in (*calls, *elsewhere):
+            if now.verdict == "ask":
+                indexed[len(questions)] = made.past
+                questions.append(replace(made, offers=now.offers))
+        asking.append((gate, indexed))
 
     async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
         text = _planned(rules).after.decode()
@@ -156,10 +156,8 @@ async def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
     judged, _ = await judge_gates(past_gates(warn), warn)
     rules: dict[str, Facts] = {}
     met: set[str] = set()
-    with (
-        TemporaryDirectory(prefix="forge-") as empty,
-        suppress(ForgeError),
-    ):  # a toolset may need settings of a worker
+    # without a worker this can fail, because a toolset may need settings of one
+    with TemporaryDirectory(prefix="forge-") as empty, suppress(ForgeError):
         rules |= {rule["where"]: rule for rule in _written(await inspect(policy_at, None, empty))}
     for gate, calls in judged:
         policy = await inspect(
@@ -182,7 +180,10 @@ async def policy_at(worker: str | None, workspace: str) -> Facts:
 
 def _written(policy: Facts) -> Iterator[Facts]:
     """Yield the rules that are written in a file."""
-    yield from (
-        rule for rule in policy["rules"] if rule["where"] and str(rule["rule"]).endswith("]")
-    )
-    yield from (rule for rule in policy["tools"] if rule["where"] and _BY_NAME in str(rule["rule"]))
+    for rule in policy["rules"]:
+        # an entry of a list, such as rules[2]
+        if rule["where"] and str(rule["rule"]).endswith("]"):
+            yield rule
+    for rule in policy["tools"]:
+        if rule["where"] and _BY_NAME in str(rule["rule"]):
+            yield rule

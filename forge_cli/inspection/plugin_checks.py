@@ -24,7 +24,7 @@ from forge_cli.inspection.sections import COMMON, settings_of
 from forge_cli.inspection.tool_rows import needed_settings, only_plugin
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)*")
-"""The pattern of a plugin's name; only names of commands contain a space, for the dot."""
+"""The pattern of a plugin's name; a command's name has a space for each dot of its entry point."""
 VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")
 
 
@@ -38,14 +38,12 @@ async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
     host = PluginHost()
     distribution = plugins[0].distribution
     built = unfit(distribution)
+    of_forge = [f"{distribution} {built}"] if built else []
     absent = missing(distribution)
+    not_installed = [f"not installed: {', '.join(absent)}"] if absent else []
     checks = [
-        _check(distribution, "forge", *([f"{distribution} {built}"] if built else [])),
-        _check(
-            distribution,
-            "requirements",
-            *([f"not installed: {', '.join(absent)}"] if absent else []),
-        ),
+        _check(distribution, "forge", *of_forge),
+        _check(distribution, "requirements", *not_installed),
     ]
     for plugin in plugins:
         problems = [*_unsound(plugin), *shared_names(plugin, host)]
@@ -138,19 +136,17 @@ def _settings(host: PluginHost, plugin: Plugin) -> list[str]:
 
 def _model(host: PluginHost, plugin: Plugin) -> list[str]:
     factory = host.model_of(plugin)
-    lacking: object = factory.missing()
-    sound = {
-        "make is not callable": callable(factory.make),
-        "missing() returns neither None nor a sentence": lacking is None
-        or isinstance(lacking, str),
-        "keys are not names of environment variables": all(
-            isinstance(key, str) for key in factory.keys
-        ),
-        "catalog() returns models without a name": all(
-            isinstance(each.name, str) for each in factory.catalog()
-        ),
-    }
-    return [problem for problem, is_sound in sound.items() if not is_sound]
+    lacking: object = factory.missing()  # a plugin can return anything, whatever it declares
+    problems: list[str] = []
+    if not callable(factory.make):
+        problems.append("make is not callable")
+    if lacking is not None and not isinstance(lacking, str):
+        problems.append("missing() returns neither None nor a sentence")
+    if not all(isinstance(key, str) for key in factory.keys):
+        problems.append("keys are not names of environment variables")
+    if not all(isinstance(each.name, str) for each in factory.catalog()):
+        problems.append("catalog() returns models without a name")
+    return problems
 
 
 def _executor(host: PluginHost, plugin: Plugin) -> list[str]:
@@ -166,24 +162,24 @@ def _observer(host: PluginHost, plugin: Plugin) -> list[str]:
 
 
 def _command(host: PluginHost, plugin: Plugin) -> list[str]:
-    if plugin.summary:
-        problems = []
-    else:
-        problems = ["the distribution has no description, so forge --help cannot describe it"]
+    problems: list[str] = []
+    if not plugin.summary:
+        problems.append("the distribution has no description, so forge --help cannot describe it")
     path = kind_and_name(plugin.name)[1]
-    told = as_command(host.command_of(plugin), path, typer.Typer(add_completion=False)).help
-    return [*problems, *([] if told else ["no help; write a docstring"])]
+    if not as_command(host.command_of(plugin), path, typer.Typer(add_completion=False)).help:
+        problems.append("no help; write a docstring")
+    return problems
 
 
 def _renderer(host: PluginHost, plugin: Plugin) -> list[str]:
     drawn = host.renderers_of(plugin)
+    # forge draws the well-known kinds itself, so a plugin may not replace them
     odd = [kind for kind in drawn if not is_valid_kind(kind) or is_well_known_kind(kind)]
     problems = [f"{kind!r} is not a kind of custom results" for kind in odd]
-    return problems + [
-        f"the renderer of {kind!r} is not callable"
-        for kind, draw in drawn.items()
-        if not callable(draw)
-    ]
+    for kind, draw in drawn.items():
+        if not callable(draw):
+            problems.append(f"the renderer of {kind!r} is not callable")
+    return problems
 
 
 _DETAILS: dict[str, tuple[str, Problems]] = {
@@ -210,7 +206,5 @@ async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceChec
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here
         return [_check(plugin.name, "tools", error_text(error))]
     if not tools:
-        none = [ConformanceCheck(plugin.name, "tools", True, "no tools without settings")]
-    else:
-        none = []
-    return [*none, *found]
+        return [ConformanceCheck(plugin.name, "tools", True, "no tools without settings")]
+    return found

@@ -49,7 +49,6 @@ def _row(plugin: Plugin) -> ProviderRow:
         "ready": False,
         "needs": "",
         "missing": None,
-    } | {
         "models": [],
         "keys": [],
     }
@@ -80,9 +79,8 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
             listed = await _models(factory, ready=missing is None)
         else:
             listed = {}
-    except (
-        ForgeError
-    ) as error:  # such as stored keys that cannot be read, which is no fault of the plugin
+    except ForgeError as error:
+        # not the plugin's fault, for example stored keys that cannot be read
         [problem, *_] = str(error).splitlines()
         return _broken(plugin, problem, factory.needs, error.hint)
     except Exception as error:  # third-party code
@@ -105,9 +103,8 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
         return {"models": found}
     try:
         with anyio.fail_after(LIST_TIMEOUT):
-            return {
-                "models": [*found, *(_listed(model, "server") for model in await factory.ask())]
-            }
+            listed = [_listed(model, "server") for model in await factory.ask()]
+            return {"models": [*found, *listed]}
     except ForgeError as error:
         return {"models": found, "unheard": error.message}
     except TimeoutError:
@@ -130,14 +127,17 @@ async def ready_models() -> list[str]:
     """Return the models that are ready, the most likely first."""
     rows = await provider_rows(with_models=True)
     ready = [row for row in rows if row["ready"] and (row["models"] or row["provider"] in MODELS)]
+    # first the providers whose server answered; the sort keeps the order of the others
     ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
     names: list[str] = []
     for row in ready:
         names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
-    names += [
-        MODELS[row["provider"]]
-        for row in ready
-        if not row["models"] and "MODEL" not in MODELS[row["provider"]]
-    ]
+    for row in ready:
+        if not row["models"]:
+            example = MODELS[row["provider"]]
+            if "MODEL" not in example:  # a placeholder cannot be used as it is
+                names.append(example)
     likely = [name for name in names if name in MODELS.values()]
-    return list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))
+    if names and names[0] not in likely:
+        names = [*likely, *names]
+    return list(dict.fromkeys(names))

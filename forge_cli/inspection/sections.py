@@ -52,15 +52,11 @@ def toolset_schema(toolset: type[Toolset]) -> JsonObject:
     """Return the schema of a toolset's section, which may also be empty, or a list for some."""
     schema = section_schema(toolset.Config)
     definitions = schema.pop("$defs", {})
-    if schema.get("required") or "anyOf" in schema:
-        may_be_empty = []
-    else:
-        may_be_empty = [{"type": "null"}]
+    choices = [schema]
+    if not schema.get("required") and "anyOf" not in schema:
+        choices.append({"type": "null"})
     if toolset.repeatable:
-        listed = [{"type": "array", "items": schema}]
-    else:
-        listed = []
-    choices = [schema, *may_be_empty, *listed]
+        choices.append({"type": "array", "items": schema})
     if len(choices) > 1:
         return {"anyOf": choices, "$defs": definitions}
     return {**schema, "$defs": definitions}
@@ -121,16 +117,20 @@ def _with_twins(found: JsonObject) -> JsonObject:
         for n in found.get("required", [])
         if n in twins
     ]
-    kept = {key: value for key, value in found.items() if key != "required"}
-    more = {**({"required": required} if required else {}), **({"allOf": either} if either else {})}
-    return {**kept, "patternProperties": patterns, **more}
+    changed = {key: value for key, value in found.items() if key != "required"}
+    changed["patternProperties"] = patterns
+    if required:
+        changed["required"] = required
+    if either:
+        changed["allOf"] = either
+    return changed
 
 
 @cache
 def _field_texts(cls: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of the fields of a class and its bases, if its source is readable."""
     texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
+    for base in reversed(cls.__mro__):  # so that a class overrides its bases
         if issubclass(base, BaseModel) and base is not BaseModel:
             texts |= _own_texts(base)
     return texts
@@ -138,6 +138,7 @@ def _field_texts(cls: type[BaseModel]) -> dict[str, str]:
 
 def _own_texts(cls: type[BaseModel]) -> dict[str, str]:
     try:
+        # cleandoc dedents a nested class, except for the first line: hence the newline
         (body,) = ast.parse(inspect.cleandoc(f"\n{inspect.getsource(cls)}")).body
     except (OSError, TypeError, SyntaxError, ValueError):
         return {}

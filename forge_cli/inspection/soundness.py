@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
     """Open a worker and its children, each once.
 
-    Returns the number of toolsets and tools, the servers that were never seen, and warnings about
-    models.
+    Returns the number of toolsets and tools, the MCP servers whose tools are unknown, and warnings
+    about models.
     """
     from forge_cli.engine.runtime.without_model import opened
 
@@ -40,7 +40,7 @@ async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]
 
             box = assembly.toolbox
             for each in box.toolsets:
-                each.instructions()
+                each.instructions()  # a run calls it at its start, where it can fail
             odd.extend(filter(None, [check_model(worker, Path(workspace))]))
             for entry in allowed_by(worker.section("toolsets", "workers")):
                 child = find_allowed(worker.folder, entry, None)

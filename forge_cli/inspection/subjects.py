@@ -60,7 +60,9 @@ async def check_target(target: str | None, worker: str | None) -> list[Conforman
         return await _check_toolset(target)
     path = _path_of(target, [*names, *toolsets])
     if path.is_file():
-        return await (_check_worker(path) if path.suffix in SUFFIXES else _check_tools_file(path))
+        if path.suffix in SUFFIXES:
+            return await _check_worker(path)
+        return await _check_tools_file(path)
     if path.parent == tools.root.resolve():
         return await _check_programs(tools, [path.name])
     if (path / FILE).is_file():
@@ -75,6 +77,7 @@ def _path_of(target: str, known: Sequence[str]) -> Path:
     path = Path(target).resolve()
     if not os.path.isfile(path) and not os.path.isdir(path):
         raise _unknown(target, [*known, *worker_names()])
+    # a folder has to be entered, but need not be listed
     if not os.access(path, os.R_OK if os.path.isfile(path) else os.X_OK):
         raise UsageError(f"{path}: you may not read this", hint="check its owner and mode")
     return path.parent if path.name == FILE else path
@@ -223,6 +226,7 @@ async def _open(
 ) -> AsyncIterator[Assembly]:
     """Open a worker with one toolset, which approves what asks; blocked calls stay blocked."""
     here = folder or Path.cwd()
+    # neither / nor the home may be a zone
     unfit = any(here == place.resolve() for place in (Path("/"), user_home()))
     worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)
     async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, home=home) as assembly:
@@ -243,15 +247,14 @@ async def check_program(
         return [*checks, ConformanceCheck.of(program.name, "build", str(error))]
     for number, example in enumerate(program.manifest.examples, 1):
         problem = await _problem(program, example, assembly)
-        checks.append(
-            ConformanceCheck.of(program.name, f"example {number}", *([problem] if problem else []))
-        )
+        problems_found = [problem] if problem else []
+        checks.append(ConformanceCheck.of(program.name, f"example {number}", *problems_found))
     return checks
 
 
 async def _problem(program: Program, example: Example, assembly: Assembly) -> str | None:
     [toolset] = (each.toolset for each in assembly.toolbox.toolsets)
-    programs = cast(ExecutablesToolset, toolset)
+    programs = cast(ExecutablesToolset, toolset)  # the only one that _check_programs opens
     call = ToolCall(new_id("call"), program.name, example.arguments)
     with programs.observed() as runs:
         outcome = await assembly.guard.call(call, Caller.OPERATOR)
@@ -262,11 +265,13 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
         differences = [outcome.error or outcome.status]
     if not differences:
         return None
-    given = (
-        f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), MAX_OUTPUT)}: "
-    )
+    given = ""
+    if example.arguments:
+        # default=str, because YAML also has dates
+        text = json.dumps(example.arguments, ensure_ascii=False, default=str)
+        given = f"with {cut(text, MAX_OUTPUT)}: "
     said = _quote_output(done) if done else ""
-    return f"{given if example.arguments else ''}{', and '.join(differences)}{said}"
+    return f"{given}{', and '.join(differences)}{said}"
 
 
 def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
@@ -283,9 +288,8 @@ def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
 
 
 def _quote_output(done: Finished) -> str:
-    streams = {"stdout": done.stdout, "stderr": done.stderr}
-    return "".join(
-        f"\n{name}: {cut(text.strip(), MAX_OUTPUT)}"
-        for name, text in streams.items()
-        if text.strip()
-    )
+    quoted = ""
+    for name, text in (("stdout", done.stdout), ("stderr", done.stderr)):
+        if text.strip():
+            quoted += f"\n{name}: {cut(text.strip(), MAX_OUTPUT)}"
+    return quoted

@@ -201,6 +201,9 @@ def _details(offer: Offer) -> Details:
         "imported": _origin_of(tool),
         "feedback": _feedback_on(tool),
     }
+    effects: list[str] | str = "unknown"
+    if tool.effects is not None:
+        effects = sorted(effect.value for effect in tool.effects)
     return {
         "name": tool.name,
         "description": tool.description,
@@ -210,9 +213,7 @@ def _details(offer: Offer) -> Details:
         **{key: value for key, value in known.items() if value},
         "mode": tool.mode,
         "approval": offer.policy.approval_word(tool),
-        "effects": sorted(effect.value for effect in tool.effects)
-        if tool.effects is not None
-        else "unknown",
+        "effects": effects,
         "risk": tool.risk,
         "inputSchema": tool.schema.json_schema,
     }

@@ -1,4 +1,4 @@
-"""``forge approve WORKER shell command=... --try``: runs a line on a copy and drops it."""
+"""The trial of ``forge approve WORKER shell command=... --try``, on a copy that is discarded."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ async def try_line(
             return answer
         judged = await guard.judge.verdict(call, Caller.MODEL)
         preview = await guard.consent.requests.preview(judged)
+        # discard the trial, as after a denied call
         if judged.tool.on_outcome:
             judged.tool.on_outcome(judged.args, "denied")
         if preview is None or preview.tried is None:

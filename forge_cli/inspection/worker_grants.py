@@ -61,7 +61,10 @@ def grants_of(worker: Worker, workspace: Path) -> list[Grant]:
     found: list[Grant] = []
     for each in with_children(worker):
         own = _own_grants(each, workspace)
-        found += own if each is worker else (_of_child(row, each.name) for row in own)
+        if each is worker:
+            found += own
+        else:
+            found += [_of_child(row, each.name) for row in own]
     return found
 
 
@@ -119,7 +122,8 @@ def _sections(worker: Worker) -> Iterator[tuple[str, Section]]:
     """Yield every section of every toolset; a toolset that is used several times has a list."""
     for name in worker.config.toolsets:
         section = worker.section("toolsets", name)
-        for part in section if isinstance(section, list) else [section]:
+        parts = section if isinstance(section, list) else [section]
+        for part in parts:
             yield name, part if isinstance(part, Mapping) else {}
 
 
@@ -166,9 +170,9 @@ def _of_project(name: str, workspace: Path) -> NamedServer | None:
             text = project.content.decode("utf-8", "replace")
             key = re.search(rf"{re.escape(json.dumps(name))}\s*:", text)
             mark = Mark(str(project.file))
-            return NamedServer(
-                name, project.servers[name], place_in(text[: key.start()], mark) if key else mark
-            )
+            if key:  # not found if the name is escaped in another way in the file
+                mark = place_in(text[: key.start()], mark)
+            return NamedServer(name, project.servers[name], mark)
     return None
 
 
@@ -202,9 +206,9 @@ def _at(where: Mark | None, workspace: Path) -> str:
     if where is None:
         return ""
     file = Path(where.file).absolute()
-    return (
-        f" ({file.relative_to(workspace) if file.is_relative_to(workspace) else file}:{where.line})"
-    )
+    if file.is_relative_to(workspace):
+        file = file.relative_to(workspace)
+    return f" ({file}:{where.line})"
 
 
 def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
@@ -214,26 +218,22 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
             "unconfined",
             "commands are not confined: they can access everything that you can (isolation: off)",
         )
-    elif wanted.network and starts and sandbox.network != []:
+    elif wanted.network and starts and sandbox.network != []:  # an empty list allows no host
         said: Any = sandbox.network
-        yield Grant(
-            "network",
-            f"commands reach {', '.join(said) if isinstance(said, list) else 'the network'}",
-        )
+        reached = ", ".join(said) if isinstance(said, list) else "the network"
+        yield Grant("network", f"commands reach {reached}")
     yield from (Grant("read", f"commands can read {path}") for path in sandbox.read)
     for name, value in asdict(sandbox.limits.limits()).items():
         usual = getattr(DEFAULT_LIMITS, name)
         if value is not None and value > usual:
-            shown = (str if name == "processes" else spell_size)(value)
-            yield Grant(
-                "limits",
-                f"{name} {shown} instead of {spell_size(usual) if name != 'processes' else usual}",
-            )
+            spell = str if name == "processes" else spell_size
+            yield Grant("limits", f"{name} {spell(value)} instead of {spell(usual)}")
 
 
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
+            # slow to import, and needed only for a worker with a shell
             from forge_cli.bashrules.face import Decision, Rule, granting_rules
 
             rules: list[Rule] = []
