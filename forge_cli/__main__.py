@@ -19,7 +19,8 @@ def leave_as_it_is() -> None:
         from forge_cli.cli.app import leave
 
         os._exit(leave(ended[0]))
-    gc.freeze()  # garbage would be looked for twice, a fifth of a command's time
+    # without this, Python collects garbage twice at exit, a fifth of a command's time
+    gc.freeze()
 
 
 def main() -> int:
@@ -30,6 +31,7 @@ def main() -> int:
     """
     mask = None
     if hasattr(signal, "pthread_sigmask"):
+        # SIGHUP, SIGINT, SIGQUIT and SIGTERM
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 3, 15))
     from forge_cli.cli.app import main as run_command_line
 
@@ -38,6 +40,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # python -m puts the working directory first, where a file could replace any module
     if not sys.flags.safe_path:
         del sys.path[0]
     sys.exit(main())

@@ -79,6 +79,7 @@ async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
     """Yield lines as they arrive, the last one even if it has no newline."""
     kind = os.fstat(descriptor).st_mode
     rest = bytearray()
+    # epoll refuses regular files, which can always be read
     waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
     while True:
         if waits:  # in the event loop, where Ctrl+C ends the wait

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing typing would take longer than the rest of this module
 if TYPE_CHECKING:
     from forge_cli.process.report import ResultReport
 

@@ -55,9 +55,9 @@ class ResultReport:
         if self.printed:
             return
         self.printed = True
-        out.write(
-            json_for(out, _dump(result if self._form == "json" else self._line(result))) + "\n"
-        )
+        if self._form != "json":
+            result = self._line(result)
+        out.write(json_for(out, _dump(result)) + "\n")
         out.flush()
 
     def _result(self, code: int, error: str | None) -> dict[str, Any]:

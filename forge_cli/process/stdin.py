@@ -49,6 +49,7 @@ def open_terminal() -> TextIO | None:
     except OSError:
         return None
     try:
+        # the system stops a background process that reads from the terminal
         if os.tcgetpgrp(descriptor) == os.getpgrp():
             return open(descriptor)
     except OSError:
@@ -76,7 +77,8 @@ def task_from(argument: str | None, *, optional: bool = False) -> str:
         task = argument
         block = _piped() if argument.strip() else ""
         if block.strip():
-            task += f"\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>"
+            block = block.removesuffix("\n")
+            task += f"\n\n<stdin>\n{block}\n</stdin>"
     if not task.strip():
         raise UsageError("the task is empty", hint='say what to do: forge run WORKER "TASK"')
     return task

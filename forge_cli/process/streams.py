@@ -127,7 +127,7 @@ def erase_live_lines() -> None:
 def silence(descriptor: int) -> None:
     """Send all later writes to /dev/null, so that the flush at exit does not fail."""
     null = os.open(os.devnull, os.O_WRONLY)
-    if null != descriptor:
+    if null != descriptor:  # equal if the descriptor was closed, so that open() took it
         os.dup2(null, descriptor)
         os.close(null)
 
@@ -161,4 +161,5 @@ def guard_streams() -> None:
                 write_through=through,
             )
             setattr(sys, name, guarded)
+            # the same stream by another name, which is unusable since it was detached
             setattr(sys, f"__{name}__", guarded)
