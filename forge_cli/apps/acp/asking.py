@@ -80,23 +80,19 @@ class EditorQuestions:
                     self._bus.answer(request.request_id, decision)
 
     async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
-        (call, redacted), offers = self.shown[request.request_id], all_offers(request)
-        options = [_option("once", "Allow once", "allow_once")]
+        call, redacted = self.shown[request.request_id]
+        offers = all_offers(request)
+        allow = "Allow once"
+        reject = "Reject"
         if request.kept:
-            options = [
-                _option("once", f"Allow, and remember it in {visible(request.kept)}", "allow_once")
-            ]
-        options += [
-            _option(
-                f"session:{number}",
-                f"Allow for this session: {visible(offer.text)}",
-                "allow_always",
-            )
-            for number, offer in enumerate(all_offers(redacted))
-        ]
-        options.append(
-            _option("no", "Reject, and remember it" if request.kept else "Reject", "reject_once")
-        )
+            allow = f"Allow, and remember it in {visible(request.kept)}"
+            reject = "Reject, and remember it"
+        options = [_option("once", allow, "allow_once")]
+        # the buttons show the redacted offers; an answer grants the real one of the same number
+        for number, offer in enumerate(all_offers(redacted)):
+            name = f"Allow for this session: {visible(offer.text)}"
+            options.append(_option(f"session:{number}", name, "allow_always"))
+        options.append(_option("no", reject, "reject_once"))
         if self._client.can_fill_forms:
             options.append(_option("tell", "Reject, with a reason", "reject_once"))
         asked = schema.RequestPermissionRequest(
@@ -111,9 +107,8 @@ class EditorQuestions:
                 return ApprovalDecision(True)
             case ("session", _, number) if number.isdecimal() and int(number) < len(offers):
                 offer = offers[int(number)]
-                return ApprovalDecision(
-                    True, remember="session", grant=None if offer == THIS_CALL else offer
-                )
+                grant = None if offer == THIS_CALL else offer
+                return ApprovalDecision(True, remember="session", grant=grant)
             case ("tell", "", _):
                 why = await self._fill("What should it do instead?", "why", call.tool_call_id)
                 return ApprovalDecision(False, note=" ".join(why.split()) or None)
@@ -123,6 +118,7 @@ class EditorQuestions:
     async def _end_turn(self, reason: str) -> ApprovalDecision:
         """Interrupt the call that asks, so that it can be resumed; if that fails, deny it."""
         self._cancel(reason)
+        # the end of the turn withdraws the question, which ends this wait
         await anyio.sleep(CANCEL_TIMEOUT)
         return ApprovalDecision(False, note=reason)
 

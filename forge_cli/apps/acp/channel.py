@@ -21,6 +21,7 @@ from forge_cli.process.client_lines import ClientLines, is_lost, request_id
 CLOSE_TIMEOUT = 2.0
 """Seconds that an editor has to read the last messages."""
 MAX_MESSAGES = float("inf")
+"""Messages that can be queued: without a limit, because ``post`` cannot wait."""
 
 
 class EditorChannel:
@@ -102,6 +103,7 @@ class EditorClient:
     @property
     def can_fill_forms(self) -> bool:
         """True if the editor can ask its user for a line of text."""
+        # an editor that names neither mode supports forms
         elicitation = self.capabilities.elicitation
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 

@@ -64,6 +64,7 @@ def acp(
         if print_config is not None:
             out.write(config_for(print_config, asked))
             return
+        # slow to import, and not needed for --print-config
         serve = import_module("forge_cli.apps.acp.requests").serve
         code = in_loop(serve, asked, out)
     raise typer.Exit(code)
@@ -107,7 +108,7 @@ def _servers(name: str, entry: JsonObject) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a quoted text that Lua and Lisp can read, too, as commands need no JSON escapes."""
+    """Return a JSON string without Unicode escapes, which Lua and Lisp can read, too."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -120,20 +121,15 @@ def _program() -> list[str]:
 
 
 def _arguments(asked: RunOptions) -> list[str]:
+    # the editor starts forge in another folder, so a path has to be absolute
+    worker = asked.worker if is_path(asked.named) else asked.named
+    arguments = ["serve", "acp", worker]
+    if asked.model is not None:
+        arguments += ["-m", asked.model]
     if asked.mode is not None:
-        mode = ["--approval-mode", asked.mode.value]
-    else:
-        mode = []
-    model = ["-m", asked.model] if asked.model is not None else []
-    flags = [
-        *(["--no-plugins"] if not asked.plugins else []),
-        *(["--read-only"] if asked.read_only else []),
-    ]
-    return [
-        "serve",
-        "acp",
-        asked.worker if is_path(asked.named) else asked.named,
-        *model,
-        *mode,
-        *flags,
-    ]
+        arguments += ["--approval-mode", asked.mode.value]
+    if not asked.plugins:
+        arguments.append("--no-plugins")
+    if asked.read_only:
+        arguments.append("--read-only")
+    return arguments

@@ -153,21 +153,22 @@ class UpdateWriter:
             shown = _diff(preview, self._file(preview.path))
         else:
             shown = None
-        told = replace(request, offers=(), once=True)  # what may be allowed stands on the buttons
+        told = replace(request, offers=(), once=True)  # the editor's buttons show the offers
         if shown is not None and isinstance(preview, Diff):
+            # the editor draws the diff, so the text repeats neither it nor the new content
             in_diff = [name for name, value in request.args.items() if value == preview.modified]
             told = replace(told, preview=None, previewed=(*(request.previewed or ()), *in_diff))
         where = f" ({short_place(request.where)})" if request.where else ""
         rule = f"\nrule: {visible(request.rule)}" if request.rule else ""
         why = f"{visible(request.reason)}{visible(where)}{rule}\nrisk: {request.risk}"
-        details = fenced(
-            describe_in_text(told, self._find), "text"
-        )  # never cut: a yes counts for all of it
-        unfolded = [
-            _text(fenced(f"{visible(each.line)}\n{visible(each.text, keep=_BREAKS)}", "diff"))
-            for each in folded
-        ]
-        content = [_text(why), *([shown] if shown else []), _text(details), *unfolded]
+        content = [_text(why)]
+        if shown:
+            content.append(shown)
+        # never cut, because a yes counts for all of it
+        content.append(_text(fenced(describe_in_text(told, self._find), "text")))
+        for each in folded:
+            text = f"{visible(each.line)}\n{visible(each.text, keep=_BREAKS)}"
+            content.append(_text(fenced(text, "diff")))
         return schema.ToolCallUpdate(
             tool_call_id=call_id(line, request.tool_call_id),
             title=_title(request.tool_name, request.args, line),
@@ -195,10 +196,10 @@ class UpdateWriter:
             and not is_own(message.text)
         ):
             yield helpers.update_user_message_text(message.text)
-            yield from (
-                helpers.update_user_message(_attached(file)) for file in message.attachments
-            )
+            for file in message.attachments:
+                yield helpers.update_user_message(_attached(file))
         elif message.role == "assistant":
+            # a streamed answer was already sent in pieces
             if message.text and (replayed or not self._streamed):
                 yield helpers.update_agent_message_text(message.text)
             self._streamed = False
@@ -252,7 +253,8 @@ class UpdateWriter:
                 )
         view = view_of(value, self._find, distribution)
         if text := render_text(view):
-            yield _text(fenced(cut(text, SHOWN_MAX), "diff" if view.form == "diff" else "text"))
+            language = "diff" if view.form == "diff" else "text"
+            yield _text(fenced(cut(text, SHOWN_MAX), language))
 
     def _usage(self, used: int, window: int) -> schema.UsageUpdate:
         cost = self._facts.cost
@@ -279,7 +281,7 @@ class UpdateWriter:
 
 
 def call_id(line: Line, call: str) -> str:
-    """Return a unique id of a call, as the models of child workers may repeat ids."""
+    """Return a unique id of a call, because the models of child workers may repeat ids."""
     if "delegation" in line.data:
         return f"{line.data['delegation']}/{call}"
     return call
@@ -363,7 +365,8 @@ def _reasons(request: ApprovalRequest) -> JsonObject:
 
 
 def _steps(plan: Any) -> Iterator[schema.PlanEntry]:
-    for step in plan if isinstance(plan, Sequence) else ():
+    steps = plan if isinstance(plan, Sequence) else ()  # data of a tool can be anything
+    for step in steps:
         if isinstance(step, Mapping) and step.get("status") in (
             "pending",
             "in_progress",
@@ -401,12 +404,11 @@ def modes_of(facts: Facts) -> schema.SessionModeState:
 
 def options_of(facts: Facts) -> list[Option]:
     """Return the options that the editor offers: mode and model."""
-    models = dict.fromkeys([facts.model, *facts.models()])
+    modes = {mode: _mode_title(facts, mode) for mode in facts.modes}
+    models = {name: name for name in (facts.model, *facts.models())}
     return [
-        _select(
-            "mode", "Mode", facts.mode, {mode: _mode_title(facts, mode) for mode in facts.modes}
-        ),
-        _select("model", "Model", facts.model, {name: name for name in models}),
+        _select("mode", "Mode", facts.mode, modes),
+        _select("model", "Model", facts.model, models),
     ]
 
 

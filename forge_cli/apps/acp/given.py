@@ -44,8 +44,12 @@ def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[At
             case schema.TextContentBlock(text=text):
                 said.append(text)
             case schema.ResourceContentBlock(uri=uri):
+                named = f"@{_named(uri, workspace)}"
+                # the fragment of a file is a range of lines
                 lines = urlsplit(uri).fragment if _path(uri) else ""
-                said.append(f"@{_named(uri, workspace)}{f' ({visible(lines)})' if lines else ''}")
+                if lines:
+                    named += f" ({visible(lines)})"
+                said.append(named)
             case schema.ImageContentBlock(data=data, uri=uri):
                 attached.append(_attachment(_file_name(uri or "image"), _decoded(data)))
             case schema.EmbeddedResourceContentBlock(
@@ -88,7 +92,9 @@ def _named(uri: str, workspace: Path) -> str:
     path = _path(uri)
     if path is None:
         return visible(uri)
-    return visible(str(path.relative_to(workspace) if path.is_relative_to(workspace) else path))
+    if path.is_relative_to(workspace):
+        path = path.relative_to(workspace)
+    return visible(str(path))
 
 
 def _file_name(uri: str) -> str:
@@ -102,6 +108,7 @@ def _differs(uri: str, text: str) -> bool:
         return False
     edited = text.encode("utf-8", "replace")
     try:
+        # one byte more than expected is enough to notice a longer file
         return read_regular(path, len(edited) + 1) != edited
     except OSError:
         return True
@@ -166,10 +173,9 @@ def with_servers(worker: Worker, given: Servers) -> Worker:
         "servers": found,
         "approval": {"default": own.approval.default},
         "elicitation": own.elicitation,
+        "sampling": own.sampling,
     }
-    return replace(
-        worker, toolsets=(*worker.toolsets, McpToolset({**config, "sampling": own.sampling}))
-    )
+    return replace(worker, toolsets=(*worker.toolsets, McpToolset(config)))
 
 
 def _problem(name: str, definition: JsonObject | None) -> str:

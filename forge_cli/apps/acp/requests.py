@@ -69,7 +69,7 @@ class EditorRequests:
         for session in (*self.live.values(), *self._starting):
             await session.ended.wait()
         with anyio.move_on_after(CLOSE_TIMEOUT):
-            while self._unanswered:  # they have nothing to wait for any more
+            while self._unanswered:  # their sessions have ended, so they end, too
                 await self._answered.wait()
         await self._editor.connection.close()
 
@@ -90,9 +90,8 @@ class EditorRequests:
             sys.stderr.write(f"forge: {visible(method)} is invalid: {visible(error_text(error))}\n")
         except ForgeError as error:
             raise _refusal(error) from None
-        except (
-            Exception
-        ) as error:  # the outermost frame of a request: one that fails must not end the others
+        except Exception as error:
+            # the outermost frame of a request: an error must not end the other requests
             sys.stderr.write(
                 f"forge: internal error in {visible(method)}: {visible(error_text(error))}\n"
             )
@@ -100,7 +99,7 @@ class EditorRequests:
         finally:
             self._unanswered -= 1
             self._answered.set()
-            self._answered = anyio.Event()
+            self._answered = anyio.Event()  # an event cannot be cleared
         return None
 
     # --- the connection
@@ -136,6 +135,7 @@ class EditorRequests:
     async def authenticate(self, method_id: str, **more: Any) -> schema.AuthenticateResponse:
         """Report whether the key is set by now; the editor sets it in the environment."""
         if keys := missing_keys(self._asked):
+            # -32000 is the protocol's code for "authentication required"
             raise RequestError(
                 -32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"}
             )
@@ -168,7 +168,9 @@ class EditorRequests:
         ids = [seen.session for seen in found]
         if cursor is not None and cursor not in ids:
             raise RequestError.invalid_params({"details": "unknown cursor"})
-        first = ids.index(cursor) + 1 if cursor is not None else 0
+        first = 0
+        if cursor is not None:  # the last session of the page before
+            first = ids.index(cursor) + 1
         page = found[first : first + MAX_LISTED]
         return schema.ListSessionsResponse(
             sessions=[
@@ -266,7 +268,9 @@ class EditorRequests:
         try:
             await self._tasks.start(session.run)
         except ModelError as error:
-            raise RequestError(-32000, str(error)) if missing_keys(asked) else error from None
+            if missing_keys(asked):
+                raise RequestError(-32000, str(error)) from None  # authentication required
+            raise error from None
         finally:
             self._starting.remove(session)
         self.live[session.id] = session
@@ -347,14 +351,12 @@ def _usage(result: WorkerResult) -> schema.Usage:
 def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
     """Return the interactive mode if only the user's config would approve everything.
 
-    In an editor there is somebody to ask.
+    An editor can ask its user instead.
     """
     config = load_settings(forge_home(), asked.workspace).approval.mode
     worker = load_worker(asked.worker)
-    consents = (
-        ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
-    )
-    return ApprovalMode.INTERACTIVE if consents else None
+    mode = ApprovalMode.strictest(worker.config.approval.mode, config)
+    return ApprovalMode.INTERACTIVE if mode is ApprovalMode.APPROVE_ALL else None
 
 
 async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
@@ -379,5 +381,5 @@ async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
                 tasks.start_soon(channel.read)
                 tasks.start_soon(channel.write)
                 await requests.serve()
-            tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()  # the writer may wait for an editor that does not read
     return Interrupted(reasons[0]).exit_code if reasons else ExitCode.DONE

@@ -75,7 +75,7 @@ class EditorSession:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
-    # --- from its start to its end
+    # --- start and end
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Open the worker and run the conversation; raise to the caller if opening fails."""
@@ -99,9 +99,8 @@ class EditorSession:
                     await runtime.converse(on_begin=self._begin, on_done=self._done)
             if not started:
                 raise UsageError("the server is shutting down")
-        except (
-            Exception
-        ) as error:  # the outermost frame of a session: one that fails must not end the others
+        except Exception as error:
+            # the outermost frame of a session: an error must not end the other sessions
             cause = innermost(error)
             if not started:
                 raise cause from None
@@ -111,6 +110,7 @@ class EditorSession:
                 self._failure = error_text(cause)
             sys.stderr.write(f"forge: {visible(self._failure)}\n")
         finally:
+            # an open prompt is answered as cancelled
             self._cancelled = self._cancelled or self._at_hand is not None
             self._settle(None)
             self.ended.set()
@@ -134,7 +134,7 @@ class EditorSession:
                 self.cancel(reason)
             self.bus.emit(CommandEvent("exit"))
 
-    # --- what is told
+    # --- output to the editor
 
     def show(self) -> None:
         """Send the held updates, as the editor knows the session now."""
@@ -145,7 +145,8 @@ class EditorSession:
 
     def replay(self) -> None:
         """Send everything that was said and done before."""
-        for line in self.session.lines if self.session else ():
+        lines = self.session.lines if self.session else ()
+        for line in lines:
             for update in self.updates.updates_of(line, replayed=True):
                 self._client.tell(self.id, update)
 
@@ -160,14 +161,13 @@ class EditorSession:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self._take, line)
             return
+        # the type first, because reading the event decodes the line
         if line.type == events.ApprovalRequired.type and isinstance(
             line.event, events.ApprovalRequired
         ):
             request = line.event.request
-            self._questions.shown[request.request_id] = (
-                self.updates.question(line, request),
-                request,
-            )
+            call = self.updates.question(line, request)
+            self._questions.shown[request.request_id] = (call, request)
         for update in self.updates.updates_of(line):
             self._tell(update)
 
@@ -180,7 +180,7 @@ class EditorSession:
             )
         )
 
-    # --- what is heard
+    # --- events of the session
 
     def _hear(self, event: events.Event) -> None:
         self.facts.note(event)
@@ -228,7 +228,7 @@ class EditorSession:
         if self._at_hand and not self._at_hand[1].done():
             self._at_hand[1].set_result(result)
 
-    # --- what the person does
+    # --- input from the user
 
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> WorkerResult | None:
         """Run a prompt or a command; return None if the model was not involved."""
@@ -238,7 +238,7 @@ class EditorSession:
             )
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")
-        async with self._working:  # one that was cancelled may not have ended yet
+        async with self._working:  # a cancelled prompt may not have ended yet
             self._last_stop = "end"
             self._cancelled = False
             typed = text.strip()
@@ -285,6 +285,7 @@ class EditorSession:
             self._obeying = False
 
     async def _invoke(self, runtime: WorkerRuntime, tool: str, args: JsonObject) -> None:
+        # so that ``cancel`` interrupts the call; nothing waits for this future
         self._at_hand = CommandEvent(tool), self._loop.create_future()
         self._signal.reset()
         try:
@@ -310,7 +311,7 @@ class EditorSession:
             return "max_turn_requests"
         return "end_turn"
 
-    # --- its options
+    # --- options
 
     def set_mode(self, mode: str) -> None:
         if mode not in self.facts.modes:

@@ -153,4 +153,4 @@ class ServedCall:
                     question.heard = True
                     return question
             await self._news.wait()
-            self._news = anyio.Event()
+            self._news = anyio.Event()  # an event cannot be cleared

@@ -20,8 +20,11 @@ def flat_schema(schema: JsonObject) -> JsonObject:
     fields = {
         name: _flat_field(name, declared, schema) for name, declared in _properties(schema).items()
     }
+    flat: JsonObject = {"type": "object", "properties": fields}
     required = [name for name in schema.get("required", []) if name in fields]
-    return {"type": "object", "properties": fields, **({"required": required} if required else {})}
+    if required:
+        flat["required"] = required
+    return flat
 
 
 def _properties(schema: JsonObject) -> JsonObject:
@@ -31,6 +34,7 @@ def _properties(schema: JsonObject) -> JsonObject:
 def _flat_field(name: str, declared: Any, root: JsonObject) -> JsonObject:
     own = as_mapping(declared)
     if own.get("type") not in SCALARS and own.get("type") != "array":
+        # an optional field is a union with null, which forms do not have
         branches = [branch for branch in alternatives(declared, root) if kinds(branch) != {"null"}]
         if len(branches) != 1:
             raise _too_rich(name)

@@ -46,8 +46,10 @@ def settle(question: CallQuestion | CallForm, answer: mcp_types.ElicitResult | N
     if isinstance(question, CallQuestion):
         question.answer(decision_of(answer))
         return
-    accepted = answer is not None and answer.action == "accept"
-    question.answer(dict(answer.content or {}) if answer is not None and accepted else None)
+    if answer is not None and answer.action == "accept":
+        question.answer(dict(answer.content or {}))
+    else:
+        question.answer(None)
 
 
 def question_form(

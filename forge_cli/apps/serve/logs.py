@@ -49,9 +49,9 @@ class ClientLogs:
         if older and (level is None or SEVERITY.index(message.level) < level):
             return
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", MCPDeprecationWarning
-            )  # of the newest protocol; clients still ask for it
+            # the newest protocol has no log messages, but clients still ask for them
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            # awaited below, because the filter is global and an await lets other tasks run
             sending = context.session.send_log_message(
                 message.level, text, tool, context.request_id
             )

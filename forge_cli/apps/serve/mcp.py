@@ -42,6 +42,7 @@ def mcp(
     asked = RunOptions(workspace=work_folder(directory), read_only=read_only, locked=locked)
     served = tool_worker(worker)
     with data_output() as out:
+        # imported late: the SDK is slow to import, and an error above needs none of it
         serve = import_module("forge_cli.apps.serve.transports").serve
         code = in_loop(serve, asked, served, worker is not None, http, out)
     raise typer.Exit(code)

@@ -70,6 +70,7 @@ class McpRequests:
             def create_initialization_options(
                 self, *args: Any, **options: Any
             ) -> InitializationOptions:
+                # transports call this without options, which would announce no changes
                 return super().create_initialization_options(
                     NotificationOptions(tools_changed=True)
                 )
@@ -77,9 +78,8 @@ class McpRequests:
         silence_sdk()
         extras = OfferedExtras(self._served)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", MCPDeprecationWarning
-            )  # for the log, which clients still ask for
+            # the newest protocol has no log messages, but clients still ask for them
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
             server = ToolServer(
                 "forge",
                 version=__version__,
@@ -148,7 +148,7 @@ class McpRequests:
             return refusal(visible(str(error)))
         try:
             return await self._follow(call, context)
-        except BaseException:  # cancelled, mostly: the client no longer waits for it
+        except BaseException:  # usually a cancellation: the client no longer waits
             call.interrupt.interrupt(CANCELLED)
             raise
 
@@ -171,7 +171,9 @@ class McpRequests:
         for key, question in list(call.questions.items()):
             if question.heard:
                 answer = (params.input_responses or {}).get(key)
-                settle(question, answer if isinstance(answer, mcp_types.ElicitResult) else None)
+                if not isinstance(answer, mcp_types.ElicitResult):
+                    answer = None  # a missing answer, or one of another kind, is not a yes
+                settle(question, answer)
         return call
 
     async def _follow(
@@ -189,10 +191,9 @@ class McpRequests:
                 case CallProgress(message, fraction):
                     step += 1
                     text = self._served.redactor.redact_text(visible(cut(message, 300, "end")))
-                    # it has to increase, and the fraction may not: so the total is what is adjusted
-                    await context.session.report_progress(
-                        step, step / fraction if fraction else None, text
-                    )
+                    # progress has to increase, but a fraction may decrease: adjust the total
+                    total = step / fraction if fraction else None
+                    await context.session.report_progress(step, total, text)
                 case CallQuestion() | CallForm() as question if context.session.can_send_request:
                     settle(question, await self._elicit(question, context))
                 case CallQuestion() | CallForm() as question:
@@ -214,7 +215,9 @@ class McpRequests:
         self, call: ServedCall, question: CallQuestion | CallForm
     ) -> mcp_types.InputRequiredResult:
         """Tell a newer client to ask its user, and to repeat the request with the answer."""
+        # random, so that no other client can answer for this one
         state = secrets.token_urlsafe(24)
+        # calls that ended meanwhile are dropped, because their clients may never come back
         self._waiting = {key: other for key, other in self._waiting.items() if not other.done}
         self._waiting[state] = call
         form = form_of(question, self._served.redactor, self._find)
@@ -254,6 +257,7 @@ def offered_tool(tool: Tool) -> mcp_types.Tool:
 def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolResult:
     """Return the outcome of a call: the model's text, and the data if it is a small object."""
     text = redactor.redact_text(outcome.text())
+    # forge's own sentences advise the user of a terminal; here the client is the reason
     if outcome.by == "headless":
         text = text.replace(COULD_NOT_ASK, CANNOT_ASK)
     if outcome.by == "tool":

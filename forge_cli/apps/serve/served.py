@@ -110,7 +110,7 @@ class ServedWorker:
             self._announcer.start(self._start(), ())
             if hooks := self._assembly.guard.judge.hooks:
                 await hooks.session_starts()
-            self._stack = stack.pop_all()
+            self._stack = stack.pop_all()  # from here on, __aexit__ closes everything
         await self._tasks.__aenter__()
         return self
 
@@ -127,7 +127,7 @@ class ServedWorker:
             if hooks := self._assembly.guard.judge.hooks:
                 await hooks.session_ends()
         finally:
-            with suppress(SessionLost):  # which is what ended it
+            with suppress(SessionLost):  # the loss of the log may be what ended the session
                 for event in (*self._open_calls.ends(), events.SessionEnd(self._result().wire())):
                     self.bus.emit(event)
             self._announcer.stop()
@@ -161,7 +161,7 @@ class ServedWorker:
 
     @property
     def instructions(self) -> str | None:
-        """Return instructions for a client's model: the zones, and those of the toolsets."""
+        """Return instructions for a client's model: the zones, and each toolset's instructions."""
         toolbox = self._assembly.toolbox
         judge = self._assembly.guard.judge
         place = environment_of(self.worker, toolbox, judge, git_branch(self._asked.workspace))
@@ -184,7 +184,7 @@ class ServedWorker:
     async def refresh(self) -> None:
         """Ask every toolset for its current tools."""
         async with self._refreshing:
-            with suppress(WorkerError):  # those that were there stay
+            with suppress(WorkerError):  # keep the tools that are known already
                 await self._assembly.toolbox.refresh()
 
     def call(self, name: str, args: JsonObject, *, can_ask: bool) -> ServedCall:

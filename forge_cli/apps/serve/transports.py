@@ -133,15 +133,18 @@ class HttpListener:
     def refuses(self, headers: Headers) -> tuple[int, str] | None:
         """Return status and reason if a request comes from a web page or lacks the token."""
         names = [f"{HOST}:{self.port}", f"localhost:{self.port}"]
-        if not (len(hosts := headers.get("host", [])) == 1 and hosts[0] in names):
+        # a web page whose domain resolves to 127.0.0.1 (DNS rebinding) sends its own host name
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or hosts[0] not in names:
             return 403, "this server is reached as 127.0.0.1 or localhost only"
-        if any(
-            origin not in [f"http://{name}" for name in names]
-            for origin in headers.get("origin", [])
-        ):
-            return 403, "requests from web pages are refused"
+        own_origins = [f"http://{name}" for name in names]
+        for origin in headers.get("origin", []):
+            if origin not in own_origins:
+                return 403, "requests from web pages are refused"
         given = headers.get("authorization", [])
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        credentials = given[0] if len(given) == 1 else ""
+        scheme, _, token = credentials.partition(" ")
+        # the comparison takes the same time for every token, so that guesses learn nothing
         if scheme.lower() != "bearer" or not hmac.compare_digest(
             token.strip().encode(), self.token.encode()
         ):
@@ -171,6 +174,7 @@ class TokenGate:
 
 async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Event) -> None:
     """Serve until ``stop``; then give connections a moment to end."""
+    # slow to import, and standard streams do not need it
     from forge_cli.ui.server import new_server
 
     manager = StreamableHTTPSessionManager(
