@@ -55,11 +55,12 @@ def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int
     changed = {
         kind: [call.wire() for call in calls if call.change == kind] for kind in CHANGES.values()
     }
+    before, after = _prompts(calls)
     found = {
         "session": session,
         "worker": worker.name,
         "calls": len(calls),
-        "prompts": dict(zip(("before", "after"), _prompts(calls), strict=True)),
+        "prompts": {"before": before, "after": after},
         **changed,
         "unchanged": sum(call.change is None for call in calls),
         "other_workers": others,
@@ -68,9 +69,9 @@ def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int
 
 
 def _prompts(calls: Sequence[Rejudged]) -> tuple[int, int]:
-    return sum(call.prompts(call.before) for call in calls), sum(
-        call.prompts(call.after) for call in calls
-    )
+    before = sum(call.prompts(call.before) for call in calls)
+    after = sum(call.prompts(call.after) for call in calls)
+    return before, after
 
 
 def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) -> None:
@@ -79,10 +80,8 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
         for call in calls:
             if call.change == kind:
                 lines.append(f"{kind.replace('_', ' ')}: {described(call.call)}")
-                lines += [
-                    f"  {name}: {_told(answer)}"
-                    for name, answer in (("before", call.before), ("after", call.after))
-                ]
+                lines.append(f"  before: {_told(call.before)}")
+                lines.append(f"  after: {_told(call.after)}")
     before, after = _prompts(calls)
     lines.append(
         f"{session}: {counted(len(calls), 'call')}, "

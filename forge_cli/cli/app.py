@@ -81,6 +81,7 @@ def attempt(args: list[str], launch: Launch, *, debug: bool = False) -> int:
         from forge_cli.cli.failure import explain
 
         failure = explain(error, debug=debug, report=launch.report)
+        # if only the flush failed, a code of the work is more precise
         code = code or failure
     return code
 
@@ -103,6 +104,7 @@ def carry_out(args: list[str], launch: Launch) -> int:
         return 0
     # pydantic would read the metadata of all packages to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # each branch imports its own modules only, because imports take most of a short command's time
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer
 

@@ -103,11 +103,11 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
     async def judge_all() -> None:
         async with judging(worker, workspace) as judge:
             async for call in calls:
-                _tell(
-                    call if isinstance(call, dict) else (await judge(*call)).answer,
-                    out,
-                    as_json=as_json,
-                )
+                if isinstance(call, dict):  # already the answer to an invalid line
+                    answer = call
+                else:
+                    answer = (await judge(*call)).answer
+                _tell(answer, out, as_json=as_json)
 
     in_loop(judge_all)
 
@@ -117,7 +117,8 @@ def _tell_trial(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
     tried = None if as_json else answer.pop("trial", None)
     _tell(answer, out, as_json=as_json)
     if tried:
-        out.write(f"{visible(tried['shown'], keep=chr(10))}\ndropped: nothing was changed\n")
+        shown = visible(tried["shown"], keep="\n")
+        out.write(f"{shown}\ndropped: nothing was changed\n")
         if tried.get("blocked"):
             out.write(f"blocked: {visible(tried['blocked'])}\n")
 
@@ -152,11 +153,10 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
                 file = None
         except OSError as error:
             path = Path(str(source))
-            unread = UsageError(
+            if not os.path.isfile(path):
+                raise wrong_path("--batch", path, "file") from None
+            raise UsageError(
                 f"--batch {source}: {error.strerror}", hint="check its owner and mode"
-            )
-            raise (
-                unread if os.path.isfile(path) else wrong_path("--batch", path, "file")
             ) from None
         yield sys.stdin.buffer if source == "-" else file
 
@@ -181,14 +181,12 @@ async def _batch(source: BinaryIO) -> Calls:
                 "refused",
                 f"line {number}: '{unknown[0]}' is not a key; there are: tool, input",
             )
+        elif not isinstance(tool, str):
+            yield answer_of(tool, "refused", f"line {number}: the tool must be a string")
         else:
+            # input that is no object is judged like a model's call with unreadable arguments
             args = given if isinstance(given, dict) else json.dumps(given)
-            named = isinstance(tool, str)
-            yield (
-                (tool, args, {})
-                if named
-                else answer_of(tool, "refused", f"line {number}: the tool must be a string")
-            )
+            yield tool, args, {}
 
 
 def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
@@ -197,7 +195,8 @@ def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
         f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]
     ]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
-    lines += [f"  tried on a copy first: {answer['tries']}"] if "tries" in answer else []
+    if "tries" in answer:
+        lines.append(f"  tried on a copy first: {answer['tries']}")
     hooks = [f"{hook['hook']} ({hook['where']})" for hook in answer.get("hooks", ())]
     lines += [f"  the hook {hook} may make it stricter; it is not run here" for hook in hooks]
     grants = ["; ".join(grant["rules"]) for grant in answer.get("grants", ())]

@@ -75,14 +75,15 @@ def _show(each: Brought, store: TrustStore) -> None:
 def show_file(path: Path, kind: str, before: str | None, content: bytes) -> None:
     """Print the difference to the trusted version of a file, or its whole text."""
     text = content.decode(errors="replace")
-    sys.stderr.write(
-        f"\n{visible(os.path.relpath(path))} ({kind}{', changed' if before is not None else ''})\n"
-    )
+    state = ", changed" if before is not None else ""
+    sys.stderr.write(f"\n{visible(os.path.relpath(path))} ({kind}{state})\n")
     if before is not None:
         lines: Sequence[str] = unified_diff(before, text, "trusted", "now")
     else:
         lines = readable(cut(text, MAX_SHOWN)).splitlines()
-    sys.stderr.writelines(f"  {visible(line.rstrip(chr(10)), keep=chr(9))}\n" for line in lines)
+    for line in lines:
+        shown = visible(line.rstrip("\n"), keep="\t")
+        sys.stderr.write(f"  {shown}\n")
 
 
 def trust_by_hash(folder: Path) -> None:

@@ -85,9 +85,8 @@ class LazyCommand(TyperCommand):
     def get_short_help_str(self, limit: int = 45) -> str:
         from forge_cli.cli.overview import COMMANDS
 
-        known = COMMANDS
         if self.plugins[0].distribution == OWN:
-            return known[self.path]
+            return COMMANDS[self.path]
         return self.plugins[0].summary
 
     def make_context(

@@ -136,9 +136,8 @@ def _values(parameter: Any) -> Iterable[str]:
         return [str(getattr(choice, "value", choice)) for choice in kind.choices or ()]
     match (parameter.metavar or "").partition("|")[0]:
         case "WORKER":
-            return [worker.name for worker in named_workers(Path.cwd(), forge_home())] + list(
-                _worker_files()
-            )
+            names = [worker.name for worker in named_workers(Path.cwd(), forge_home())]
+            return [*names, *_worker_files()]
         case "ID" | "SESSION":
             return ["last", *(path.stem for path in (forge_home() / "sessions").glob("*.jsonl"))]
         case _:

@@ -28,6 +28,7 @@ from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
 _PART = r'(?:"([^"]+)"|([^".]+))'
+"""The pattern of a part of a key: quoted, or without dots."""
 _VARIABLES = {"model": "FORGE_MODEL"}
 """Environment variables that override a setting."""
 
@@ -53,11 +54,13 @@ def show(
     if as_json:
         print_json(rows)
     else:
-        cells = [
-            {**_cells(row), **({"from": row["where"] or row["source"]} if origin else {})}
-            for row in rows
-        ]
-        print_table(["key", Column("from", is_path=True), "value"], cells)
+        table: list[dict[str, str]] = []
+        for row in rows:
+            cells = _cells(row)
+            if origin:
+                cells["from"] = row["where"] or row["source"]
+            table.append(cells)
+        print_table(["key", Column("from", is_path=True), "value"], table)
     if file := untrusted_project(home, workspace):
         sys.stderr.write(
             f"warning: {visible(str(file))} ignored: you have not trusted this folder. "

@@ -35,9 +35,9 @@ def home_folder(directory: Path | None) -> Path | None:
 
 def workspace_of(recorded: str, directory: Path | None) -> Path:
     """Return the folder of ``-C``, else the recorded folder, or the current one if that is gone."""
-    return work_folder(
-        Path(recorded) if directory is None and recorded and os.path.isdir(recorded) else directory
-    )
+    if directory is None and recorded and os.path.isdir(recorded):
+        directory = Path(recorded)
+    return work_folder(directory)
 
 
 def counts(course: Course) -> JsonObject:

@@ -97,13 +97,10 @@ def show_in_pager(text: str) -> bool:
     """Show a text in $PAGER or less; return False if there is neither."""
     command = shlex.split(os.environ.get("PAGER") or "less")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the pager
+    # for less: quit if the text fits, show colours, and leave the text on the screen
+    environment = {"LESS": "FRX", **os.environ}
     try:
-        return (
-            subprocess.run(
-                command, input=text, text=True, env={"LESS": "FRX", **os.environ}
-            ).returncode
-            == 0
-        )
+        return subprocess.run(command, input=text, text=True, env=environment).returncode == 0
     except OSError:
         return False
     finally:

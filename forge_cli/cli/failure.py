@@ -60,7 +60,9 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
     if stop is not None:
         return getattr(stop, "exit_code", 130), None, None
     if isinstance(cause, OutputLost):
-        return code_of(cause), None if cause.reader_left else str(cause), None
+        # a reader such as head leaves on purpose, which needs no message
+        sentence = None if cause.reader_left else str(cause)
+        return code_of(cause), sentence, None
     if is_of_closed_terminal(cause):
         return ExitCode.HUNG_UP, None, None
     if isinstance(cause, ForgeError):
@@ -70,11 +72,8 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
         return 1, "the working directory was deleted\n  cd to another folder", None
     if isinstance(cause, OSError):
         return 1, _system_error(cause, more), None
-    return (
-        1,
-        f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}",
-        None,
-    )
+    told = " ".join(traceback.format_exception_only(cause)[-1].split())
+    return 1, f"internal error: {told}{more}", None
 
 
 def _system_error(error: OSError, more: str) -> str:
@@ -83,7 +82,8 @@ def _system_error(error: OSError, more: str) -> str:
         place = os.fsdecode(error.filename)
     remedy = _REMEDIES.get(error.errno or 0)
     if not place or remedy is None:
-        return f"{error.strerror or error}{f': {place}' if place else ''}{more}"
+        at = f": {place}" if place else ""
+        return f"{error.strerror or error}{at}{more}"
     home = forge_home()
     if Path(place).is_relative_to(home):
         remedy = f"{remedy}, or set FORGE_HOME to a writable folder instead of {home}"

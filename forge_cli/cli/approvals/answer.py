@@ -45,7 +45,10 @@ def answer(
     another answer.
     """
     request, word, feedback = _parse(answer)
-    path = (last_waiting(warn) if session == LAST_SESSION else None) or find_session(session)
+    path = None
+    if session == LAST_SESSION:  # the last one that waits for an answer, if any does
+        path = last_waiting(warn)
+    path = path or find_session(session)
     decision = ApprovalDecision(word == "yes", note=feedback or None, via=VIA)
     read, chosen, waiting = answer_request(path, request, decision)
     left = [each for each in waiting if each.answer is None and each is not chosen]

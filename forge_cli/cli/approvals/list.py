@@ -51,8 +51,10 @@ def list_approvals(
 def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
     """Return a request as ``--json`` prints it."""
     request = waiting.request
-    answer = waiting.answer
-    return {
+    answer = None
+    if waiting.answer is not None:
+        answer = {"approved": waiting.answer.approved, "note": waiting.answer.note}
+    row: dict[str, Any] = {
         "session": session,
         "request": waiting.id,
         "worker": " > ".join(waiting.path),
@@ -67,13 +69,10 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "time": waiting.time,
         "pid": waiting.pid,
         "held_secret": has_mark(dict(request.args)),
-        "answer": {"approved": answer.approved, "note": answer.note}
-        if answer is not None
-        else None,
-        **({"recap": request.recap} if request.recap else {}),
-        **(
-            {"folded": [{"line": each.line, "text": each.text} for each in request.folded]}
-            if request.folded
-            else {}
-        ),
+        "answer": answer,
     }
+    if request.recap:
+        row["recap"] = request.recap
+    if request.folded:
+        row["folded"] = [{"line": each.line, "text": each.text} for each in request.folded]
+    return row

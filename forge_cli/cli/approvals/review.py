@@ -68,9 +68,8 @@ def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
             decision = in_loop(_ask, each)
         except QuestionLeft:
             break
-        except (
-            KeyboardInterrupt
-        ):  # where lines are not edited, Ctrl+C leaves the cursor behind the question
+        except KeyboardInterrupt:
+            # without line editing, Ctrl+C leaves the cursor behind the question
             sys.stderr.write("\n")
             break
         try:

@@ -54,9 +54,8 @@ def suggest(
     that you denied. Nothing is executed or sent anywhere.
     """
     with data_output():
-        questions, found, left_out = in_loop(
-            suggest_from_past, _beginning(since) if since else "", warn
-        )
+        beginning = _beginning(since) if since else ""  # every time is after an empty one
+        questions, found, left_out = in_loop(suggest_from_past, beginning, warn)
     asked = sum(each.yes for each in questions)
     edit = None
     if found and write:
@@ -95,8 +94,8 @@ def _object(
                 "rules": _texts(each.rules),
                 "yaml": lines_to_paste(each.rules, user=True),
                 "saves": each.saves,
+                "also": [_call(also) for also in each.also],
             }
-            | {"also": [_call(also) for also in each.also]}
             for each in found
         ],
         "leftOut": [
