@@ -69,7 +69,7 @@ def __getattr__(name: str) -> object:
 
         raise missing(__name__, name)
     value = getattr(import_module(f"forge_cli.{_ROOM_OF[name]}"), name)
-    globals()[name] = value
+    globals()[name] = value  # so that Python does not call this again for the name
     return value
 
 

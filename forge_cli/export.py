@@ -39,7 +39,7 @@ class _NoModel:
             "the worker was opened for its tools only",
             hint="pass a model to open_tools to run tasks, too",
         )
-        yield
+        yield  # makes this function an async generator
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -193,7 +193,7 @@ def _from_json(runtime: WorkerRuntime[Any], tool: Tool) -> Callable[[Any, str], 
     return call
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
     def __getattr__(name: str) -> None:
         from forge_cli.homes import missing

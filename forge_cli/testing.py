@@ -297,6 +297,7 @@ async def check_executor(
     work = RunOptions(worker=str(project.folder / "worker.yaml"))
     with project.environment(), anyio.fail_after(timeout):
         async with factory.make(address, executor_env(ItemPerformer(work), 4)) as executor:
+            # a deadline that is over cancels the first await, unless nothing waits there
             with anyio.move_on_after(0):
                 raise AssertionError(
                     "next_end does not wait, so it cannot be cancelled: "
@@ -305,6 +306,7 @@ async def check_executor(
             for number in range(8):
                 executor.submit(_executor_item(project, str(number)))
             ends = list[ItemEnd]()
+            # a caller that is cancelled while it waits must not lose an end
             with anyio.move_on_after(0):
                 ends.append(await executor.next_end())
             ends += [await executor.next_end() for _ in range(8 - len(ends))]
@@ -368,7 +370,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
     def __getattr__(name: str) -> None:
         from forge_cli.homes import missing
