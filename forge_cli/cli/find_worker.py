@@ -30,6 +30,7 @@ def find_trusted_worker(name: str, *, interactive: bool, chosen: bool = True) ->
     Workers of the folder that are found by name need trust, and so does a path that the user did
     not choose (``chosen``).
     """
+    # the modules about trust are imported only if they are needed: this runs before every command
     if "FORGE_TRUST" in os.environ:
         from forge_cli.cli.ask_trust import trust_by_hash
 

@@ -45,7 +45,11 @@ def set_key(name: NameArgument) -> None:
 
 
 def _read_value(variable: str) -> str:
-    value = (_ask_value(variable) if sys.stdin.isatty() else sys.stdin.read(MAX_KEY + 1)).strip()
+    if sys.stdin.isatty():
+        value = _ask_value(variable)
+    else:
+        value = sys.stdin.read(MAX_KEY + 1)  # one more than allowed, to notice a longer text
+    value = value.strip()
     if not value:
         raise UsageError(
             "no key was given", hint=f"forge keys set {variable} < FILE, or run it in a terminal"
@@ -63,7 +67,7 @@ def _ask_value(variable: str) -> str:
     try:
         return getpass.getpass(f"{variable}: ", stream=None)
     except (EOFError, KeyboardInterrupt) as left:
-        sys.stderr.write("\n")  # the cursor stands behind the question
+        sys.stderr.write("\n")  # the cursor is still behind the question
         if isinstance(left, EOFError):
             return ""
         raise
@@ -78,22 +82,19 @@ def list_keys(as_json: JsonOption = False) -> None:
     """
     stored = KeyStore(forge_home()).all()
     names = dict.fromkeys([*PROVIDERS.values(), *(key.variable for key in stored)])
-    given = [
-        ProviderKey(name, value, "environment")
-        for name in names
-        if (value := os.environ.get(name, "").strip())
-    ]
-    rows = [_row(key, used=True) for key in given]
-    rows += [
-        _row(key, used=key.variable not in {each.variable for each in given}) for key in stored
-    ]
+    rows: list[dict[str, Any]] = []
+    overridden: set[str] = set()
+    for name in names:
+        if value := os.environ.get(name, "").strip():
+            overridden.add(name)
+            rows.append(_row(ProviderKey(name, value, "environment"), used=True))
+    rows += [_row(key, used=key.variable not in overridden) for key in stored]
     if as_json:
         print_json(rows)
     else:
-        print_table(
-            ["name", "key", "used", "from"],
-            [{**row, "used": "yes" if row["used"] else "no"} for row in rows],
-        )
+        for row in rows:
+            row["used"] = "yes" if row["used"] else "no"
+        print_table(["name", "key", "used", "from"], rows)
 
 
 def _row(key: ProviderKey, *, used: bool) -> dict[str, Any]:

@@ -112,19 +112,18 @@ def _update(
 
 def _is_named(difference: Difference, name: str) -> bool:
     """Return True if a difference is about ``name``, a part of it, or a tool from it."""
-    sides = [each for each in (difference.then, difference.now) if each]
-    return any(
-        name
-        in (
-            each.name,
-            each.origin,
-            each.origin.removeprefix("./"),
-            each.name.rpartition(":")[2].partition("/")[0],
-        )
-        or (each.section == "tools" and each.name.rpartition(":")[2].startswith(f"{name}__"))
-        or each.origin == f"required by {name}"
-        for each in sides
-    )
+    for each in (difference.then, difference.now):
+        if each is None:
+            continue
+        own = each.name.rpartition(":")[2]
+        if name in (each.name, each.origin, each.origin.removeprefix("./"), own.partition("/")[0]):
+            return True
+        # the tools of an MCP server are called SERVER__TOOL
+        if each.section == "tools" and own.startswith(f"{name}__"):
+            return True
+        if each.origin == f"required by {name}":
+            return True
+    return False
 
 
 def _write(file: Path, worker: Worker, entries: Sequence[LockEntry]) -> None:

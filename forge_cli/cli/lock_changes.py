@@ -47,7 +47,8 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
     differs = innermost(error)
     if not isinstance(differs, LockDiffers):
         return False
-    sys.stderr.write(f"{visible(differs.message, keep=chr(10))}\n")
+    message = visible(differs.message, keep="\n")
+    sys.stderr.write(f"{message}\n")
     worker = differs.worker
     file = lock_file(differs.worker.path)
     if not _agrees(file):

@@ -67,14 +67,14 @@ def pick_model() -> str | None:
     if len(names) > MAX_SHOWN:
         more = f" ({len(names) - MAX_SHOWN} more: forge models list)"
     while (typed := ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1") != "-":
+        matching = [name for name in names if typed in (name, name.partition(":")[2])]
         if typed.isascii() and typed.isdecimal() and int(typed):
-            by_number = names[int(typed) - 1 : int(typed)]
-        else:
-            by_number = []
-        by_name = [name for name in names if typed in (name, name.partition(":")[2])]
-        if picked := next(
-            iter((*by_number, *by_name)), typed if ":" in typed or typed in aliases else None
-        ):
+            # a slice, which is empty if the number is too large
+            matching = names[int(typed) - 1 : int(typed)] + matching
+        if not matching and (":" in typed or typed in aliases):
+            matching = [typed]  # a name that no provider lists may exist all the same
+        if matching:
+            picked = matching[0]
             _keep_model(picked)
             return picked
         sys.stderr.write(

@@ -86,6 +86,7 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(**given, **{bag.name: chosen})
 
     command.__annotations__ = {each.name: each.annotation for each in parameters}
+    # keywords may follow a default in any order, which positional parameters may not
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     command.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
     return command

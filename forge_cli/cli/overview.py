@@ -16,7 +16,7 @@ def _read_table() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("commands.txt").read_text("utf-8").splitlines():
         if line.startswith(" "):
-            found[next(reversed(found))].append(line.strip())
+            found[next(reversed(found))].append(line.strip())  # an example of the last command
         elif line and not line.startswith("#"):
             name, _, text = line.partition(": ")
             found[name] = [text]
@@ -60,9 +60,11 @@ def examples_of(path: Sequence[str]) -> Sequence[str]:
     name = " ".join(path) or ROOT
     if examples := TABLE.get(name, [""])[1:]:
         return examples
-    return [
-        examples[0] for command, (_, *examples) in TABLE.items() if command.startswith(f"{name} ")
-    ][:3]
+    firsts: list[str] = []
+    for command, (_, *examples) in TABLE.items():
+        if command.startswith(f"{name} "):
+            firsts.append(examples[0])
+    return firsts[:3]
 
 
 def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: bool) -> None:
@@ -98,7 +100,8 @@ def write_parameters(parameters: Sequence[Any], context: Any, formatter: Any) ->
             title.update(dict.fromkeys(names, known))
         listed = {known: [] for known in (*OPTIONS, "More")}
         for option in options:
-            listed[title.get(max(option.opts, key=len).lstrip("-"), "More")].append(option)
+            name = max(option.opts, key=len).lstrip("-")  # --model rather than -m
+            listed[title.get(name, "More")].append(option)
     for name, group in listed.items():
         _write_rows(name, _rows(group, context), formatter)
 

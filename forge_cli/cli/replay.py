@@ -79,10 +79,9 @@ def replay(
     recording = open_recording(session)
     if recording.damage:
         warn(recording.damage)
+    moved = worker and find_trusted_worker(worker, interactive=is_interactive())
     repetition = Repetition(
-        worker=worker_of(
-            recording, worker and find_trusted_worker(worker, interactive=is_interactive())
-        ),
+        worker=worker_of(recording, moved),
         recording=recording,
         workspace=workspace_of(recording.workspace, directory),
         tools=Tools(tools.value) if tools else Tools.READ_ONLY,
@@ -128,7 +127,7 @@ def has_changes(recording: Recording) -> bool:
 
 
 def _suggest_recorded(drift: Drift) -> None:
-    """Suggest ``--tools recorded``, as reading calls see what the session changed afterwards."""
+    """Suggest ``--tools recorded`` for a differing result, which a later change may explain."""
     if drift.kind == "result":
         remedy = (
             "the changes of the session are not repeated; "

@@ -98,23 +98,23 @@ class AnswerPrinter:
         answer = result.text.removesuffix("\n")
         redactor = own_redactor()
         final = answer or result.status == "completed"
+        unwritten = None
         if self.file is not None and final:
             unwritten = _write(self.file, answer)
-        else:
-            unwritten = None
+        # an answer that is lost is a failure, but must not hide an earlier one
         if unwritten and result.exit_code is ExitCode.DONE:
             result = replace(result, status="failed", exit_code=ExitCode.FAILED, error=unwritten)
             unwritten = None
         out = self.out
         match self.format:
             case OutputFormat.json:
-                out.write(
-                    json_for(out, json.dumps(redactor.redact(result.wire()), ensure_ascii=False))
-                    + "\n"
-                )
+                text = json.dumps(redactor.redact(result.wire()), ensure_ascii=False)
+                out.write(json_for(out, text) + "\n")
             case OutputFormat.text if answer and not self.streams:
                 shown = redactor.redact_text(answer)
-                out.write((readable(shown) if out.isatty() else shown) + "\n")
+                if out.isatty():
+                    shown = readable(shown)
+                out.write(f"{shown}\n")
             case _:
                 pass
         out.flush()
@@ -127,7 +127,8 @@ class RunCommand(PlainCommand):
     """The command, which notes the requested format first: usage errors print a result, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        names = ctx.help_option_names  # typer keeps the help option that the first context asks for
+        names = ctx.help_option_names  # typer keeps the help option of the first context
+        # a lenient context, because the real one reports the errors below
         lenient = self.context_class(
             self, ignore_unknown_options=True, resilient_parsing=True, help_option_names=names
         )
@@ -212,10 +213,12 @@ def run(
             "-o": output,
             "--output-schema": output_schema,
             "--replay": replay,
+            "--json": as_json,
+            "--output-format": output_format is not OutputFormat.text,
         }
-        alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
         if refused := [name for name, given in alone.items() if given]:
             raise UsageError(f"-i and {refused[0]} contradict each other; keep one")
+    # text is also the default, which contradicts nothing
     form = context.get_parameter_source("output_format")
     if (
         as_json
@@ -256,6 +259,7 @@ def run(
         output_format = OutputFormat.stream_json
     file = output and output.resolve()
     with data_output() as out:
+        # until there is a runtime to interrupt, a loss is only noted
         stop_on_loss(out, lambda reason: None)
         if stay:
             code = carried_out(asked, app_module("chat").talk, out, asked.task)
@@ -302,9 +306,8 @@ def _finish(
 
 
 def _tell_loss(asked: RunOptions, loss: OutputLost, session_id: str) -> ExitCode:
-    if asked.ephemeral:
-        hint = ""
-    else:
+    hint = ""
+    if not asked.ephemeral:
         hint = f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return code_of(loss)
@@ -327,13 +330,15 @@ async def _carry_out(
         screen = _screen(asked, worker, host, bus, printer, terminal)
         if asked.last and asked.trace != "quiet":
             _warn(f"resuming session {session.id}")
-        if printer.format is OutputFormat.stream_json:
-            printed = _printing(out)
-        else:
-            printed = None
+        sinks: list[Sink] = []
+        if report:
+            sinks.append(report.follow)  # before the line is printed
+        prints_lines = printer.format is OutputFormat.stream_json
+        if prints_lines:
+            sinks.append(_printing(out))
         wiring = Wiring(
             host=host,
-            sinks=tuple(sink for sink in (report.follow if report else None, printed) if sink),
+            sinks=tuple(sinks),
             replay=_replay(asked),
             guidance=asked.recording.parts[0].guided if asked.recording else None,
         )
@@ -346,7 +351,7 @@ async def _carry_out(
             erase_live_lines()
             result = runtime.ending.force(end)
             if not runtime.has_started:
-                if report and printed:
+                if report and prints_lines:
                     report.tell(result.wire(), out)
                 codes.append(printer.finish(result))
             elif not codes:
@@ -423,7 +428,7 @@ def _live_lines(asked: RunOptions, out: TextIO) -> LiveLines | None:
 def _tell_problems(bus: EventBus) -> None:
     """Print errors and warnings, even if the trace is ``quiet``."""
 
-    @cache
+    @cache  # imported for the first problem only
     def trace() -> Callable[[Event], None]:
         from forge_cli.ui.terminal.trace import trace_formatter
 
@@ -449,7 +454,8 @@ def _printing(out: TextIO) -> Sink:
 def _print_problem(problem: str) -> None:
     from forge_cli.ui.wrap import wrap_for
 
-    sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(problem, keep=chr(10))}\n"))
+    shown = visible(problem, keep="\n")
+    sys.stderr.write(wrap_for(sys.stderr, f"forge: {shown}\n"))
 
 
 def _write(file: Path, answer: str) -> str | None:

@@ -71,9 +71,11 @@ class Outcome(Struct, frozen=True):
             told = summary(self.end)
         else:
             told = str(self.end)
-        place = "" if told.startswith(str(self.file)) else f"{self.file}: "
-        text = wrap_for(out, f"{self.status:<5} {visible(place + told, keep=chr(10))}", 6)
-        return f"{paint(text[:5], stream=out)}{text[5:]}\n"
+        if not told.startswith(str(self.file)):
+            told = f"{self.file}: {told}"
+        shown = visible(told, keep="\n")
+        text = wrap_for(out, f"{self.status:<5} {shown}", 6)
+        return f"{paint(text[:5], stream=out)}{text[5:]}\n"  # the padded status
 
 
 @app.command("test")
@@ -111,11 +113,12 @@ def replay_tests(
 
 def _last_line(tally: dict[str, int]) -> str:
     told = [f"{tally['ok']} ok"]
-    told += [f"{tally['drift']} drifted"] if tally["drift"] else []
-    told += [f"{tally['error']} could not be replayed"] if tally["error"] else []
     remedy = ""
     if tally["drift"]:
+        told.append(f"{tally['drift']} drifted")
         remedy = "; if the change is intended, record again with forge run --record"
+    if tally["error"]:
+        told.append(f"{tally['error']} could not be replayed")
     return f"{', '.join(told)}{remedy}\n"
 
 

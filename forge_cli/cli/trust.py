@@ -72,12 +72,12 @@ def trust(
         if not lines:
             sys.stderr.write(f"nothing was trusted in {visible(str(place))}\n")
     else:
-        found = find_brought(place)  # what is wrong with one of them is told before any is trusted
-        for each in () if print_hash else found:
-            each.trust(store)
+        found = find_brought(place)  # all of them first: an error must not leave some trusted
         if print_hash:
             lines = [hash_brought(found, place)]
         else:
+            for each in found:
+                each.trust(store)
             lines = [f"trusted: {each.title}" for each in found]
         if found:
             sys.stderr.write(f"It would: {visible(describe_capabilities(found))}.\n")

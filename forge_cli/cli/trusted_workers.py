@@ -25,9 +25,8 @@ def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool
     ``found`` lists the worker of the working directory first; it replaces the others only if it is
     trusted.
     """
-    first, *others = [
-        each for each in found if each.origin is not found[0].origin or each is found[0]
-    ]
+    first = found[0]
+    others = [each for each in found if each.origin is not first.origin]
     trust = TrustStore(forge_home())
     if trust.holds(first) or (interactive and _agrees(first, trust)):
         return first
@@ -62,6 +61,7 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
     before = {file: trust.kept_text(file) for file in new} if known else {}
     if not interactive or not _wants(worker.path, before, grants):
         raise _untrusted(worker.path)
+    # the answer is about the files that were shown
     if read != content_of(load_worker(path)):
         raise TrustError(f"{path} changed while you were asked", hint="review it again")
     for file, content in read.items():
@@ -91,10 +91,12 @@ def _wants(path: Path, changes: Mapping[Path, str | None], grants: list[Grant]) 
         since = "is not trusted yet"
     sys.stderr.write(f"{visible(os.path.relpath(path))} comes with this folder and {since}.\n")
     for file, before in changes.items():
-        show_file(file, "one of its files", before, file.read_bytes() if file.is_file() else b"")
-    sys.stderr.writelines(
-        f"{visible(line)}\n" for line in ["", *lines_of_grants(grants)] if changes or line
-    )
+        now = file.read_bytes() if file.is_file() else b""
+        show_file(file, "one of its files", before, now)
+    if changes:
+        sys.stderr.write("\n")
+    for line in lines_of_grants(grants):
+        sys.stderr.write(f"{visible(line)}\n")
     return ask("Use it until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
 
 

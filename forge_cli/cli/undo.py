@@ -77,7 +77,10 @@ def undo_session(
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
         drop_unfinished(path)
-        found, lost = _redo(log, only_list) if again else _undo(log, calls, only_list)
+        if again:
+            found, lost = _redo(log, only_list)
+        else:
+            found, lost = _undo(log, calls, only_list)
     finally:
         unlock_log(path, held)
     if as_json:
@@ -109,12 +112,14 @@ def _undo(
     log: ChangeLog, calls: Container[str | None] | None, only_list: bool
 ) -> tuple[list[Undoing], list[ChangedFile]]:
     if only_list:
-        return (plan_undo(log, calls), [])
+        return plan_undo(log, calls), []
     return undo_with_redo(log, _confirm, calls)
 
 
 def _redo(log: ChangeLog, only_list: bool) -> tuple[list[Undoing], list[ChangedFile]]:
-    return plan_redo(log) if only_list else redo_changes(log, _confirm), []
+    if only_list:
+        return plan_redo(log), []
+    return redo_changes(log, _confirm), []
 
 
 def _row(undoing: Undoing) -> dict[str, str | None]:

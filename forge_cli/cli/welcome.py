@@ -11,13 +11,14 @@ from forge_cli.inspection.defaults import MODELS, NO_MODEL, chosen_model, missin
 def welcome() -> str:
     """Return the text that ``forge`` prints without arguments."""
     flag, model = _model()
+    shown = visible(model, keep="\n")
     return f"""forge {__version__}: language-model workers that ask before they act.
 
   forge run coder "What is in this folder?"{flag}
   forge worker list    list the workers, such as coder
   forge worker new     create a worker of your own
 
-{visible(model, keep=chr(10))}
+{shown}
 
 forge --help lists every command; forge doctor checks what is installed.
 """
@@ -30,8 +31,10 @@ def _model() -> tuple[str, str]:
     except ForgeError as error:
         return "", f"No model can be selected: {error}"
     if name:
-        missing = missing_of(name.partition(":")[0])
-        return "", f"Model: {name}, from {source}" + (f"\n  but {missing}" if missing else "")
+        told = f"Model: {name}, from {source}"
+        if missing := missing_of(name.partition(":")[0]):
+            told += f"\n  but {missing}"
+        return "", told
     for provider, example in MODELS.items():
         if missing_of(provider) is None:
             once = f"To set a default model:\n  export FORGE_MODEL={example}"

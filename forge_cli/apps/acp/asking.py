@@ -89,9 +89,9 @@ class EditorQuestions:
             reject = "Reject, and remember it"
         options = [_option("once", allow, "allow_once")]
         # the buttons show the redacted offers; an answer grants the real one of the same number
-        for number, offer in enumerate(all_offers(redacted)):
+        for place, offer in enumerate(all_offers(redacted)):
             name = f"Allow for this session: {visible(offer.text)}"
-            options.append(_option(f"session:{number}", name, "allow_always"))
+            options.append(_option(f"session:{place}", name, "allow_always"))
         options.append(_option("no", reject, "reject_once"))
         if self._client.can_fill_forms:
             options.append(_option("tell", "Reject, with a reason", "reject_once"))

@@ -404,7 +404,7 @@ def modes_of(facts: Facts) -> schema.SessionModeState:
 
 def options_of(facts: Facts) -> list[Option]:
     """Return the options that the editor offers: mode and model."""
-    modes = {mode: _mode_title(facts, mode) for mode in facts.modes}
+    modes: dict[str, str] = {mode: _mode_title(facts, mode) for mode in facts.modes}
     models = {name: name for name in (facts.model, *facts.models())}
     return [
         _select("mode", "Mode", facts.mode, modes),

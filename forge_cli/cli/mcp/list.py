@@ -44,7 +44,7 @@ def list_servers(
     else:
         named = named_servers(load_worker(find_worker(worker)))
         project = {}
-        for each in reversed(project_servers(Path.cwd())):
+        for each in reversed(project_servers(Path.cwd())):  # so that the first file wins
             project.update(dict.fromkeys(each.servers, each))
         rows = [_row(name, *_defined(name, server, own, project)) for name, server in named.items()]
     if as_json:
@@ -86,4 +86,6 @@ def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:
     address = server.url or shlex.join([str(server.command), *server.args])
     row = {"name": name, "from": origin, "confined": describe_confined(server), "address": address}
     kept = KeptOffer(forge_home(), server, Path.cwd()).find()
-    return {**row, "tools": len(kept.tools) if kept else None, "seen": kept.when if kept else None}
+    if kept is None:
+        return {**row, "tools": None, "seen": None}
+    return {**row, "tools": len(kept.tools), "seen": kept.when}

@@ -86,9 +86,8 @@ async def listening() -> AsyncIterator[
 
 def read_query(address: str) -> Answer:
     """Return the parameters of an address, or of a query alone."""
-    return {
-        name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()
-    }
+    query = urlsplit(address).query or address
+    return {name: values[0] for name, values in parse_qs(query).items()}
 
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A server with a URL.")]
@@ -152,6 +151,7 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
             f"the MCP server {name} needs no login: "
             f"forge asks for tokens as {visible(str(oauth.client_id))}"
         )
+    # scopes that the server asked for when it refused a request
     if wanted := (store.find(url) or {}).get("wanted"):
         oauth = oauth.model_copy(update={"scopes": [*oauth.scopes, *str(wanted).split()]})
     entry = in_loop(log_in, url, oauth)
@@ -164,6 +164,7 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
 
 async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
     """Return the answer of the authorisation server, or None if the server needs no login."""
+    # the SDK is slow to import, and errors in the arguments do not need it
     import httpx2
     from mcp import Client
     from mcp.client.auth import OAuthRegistrationError
@@ -187,7 +188,7 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
                     httpx2.AsyncClient(auth=auth, timeout=30) as http,
                     Client(streamable_http_client(url, http_client=http)),
                 ):
-                    pass
+                    pass  # the SDK logs in while it connects
     except TimeoutError:
         raise LoginError(f"no login within {LOGIN_TIMEOUT / 60:g} minutes") from None
     except Exception as error:  # anything the SDK, or a server it talks to, raises
@@ -226,7 +227,7 @@ class _Person:
                 "neither a browser nor a terminal is available", hint="run it in a terminal"
             )
         sys.stderr.flush()
-        if has_display:  # in a thread, for some browsers are waited for until they are closed
+        if has_display:  # in a thread, because webbrowser waits for some browsers to close
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
     async def wait(self) -> AuthorizationCodeResult:
@@ -236,6 +237,7 @@ class _Person:
             if is_interactive():
                 tasks.start_soon(self._read_pasted)
             async for answer in self._answers:
+                # any web page can open the redirect address, but only the server knows the state
                 if answer.get("state") != self._state:
                     continue
                 tasks.cancel_scope.cancel()
@@ -266,6 +268,5 @@ class _Person:
 def logout(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     """Delete the login to an MCP server, without asking."""
     known = McpTokens(forge_home()).put(str(find_server(name, worker).url), None)
-    sys.stdout.write(
-        visible(f"logged out of {name}" if known else f"not logged in to {name}") + "\n"
-    )
+    told = f"logged out of {name}" if known else f"not logged in to {name}"
+    sys.stdout.write(visible(told) + "\n")

@@ -89,25 +89,18 @@ async def connect(worker: Worker, workspace: Path) -> list[dict[str, Any]]:
         if not isinstance(toolset, McpToolset):
             raise TypeError(f"{toolset!r} has no servers")
         left_out = {name: problem for name, (_, problem) in toolset.left_out().items()}
-        names = [(offer.tool.source, name) for name, offer in assembly.toolbox.offers.items()]
-        return [
-            _row(
-                each,
-                [name for source, name in names if source and source.origin == each.name],
-                left_out,
-            )
-            for each in toolset.connections
-        ]
+        tools: dict[str, list[str]] = {each.name: [] for each in toolset.connections}
+        for name, offer in assembly.toolbox.offers.items():
+            if offer.tool.source and offer.tool.source.origin in tools:
+                tools[offer.tool.source.origin].append(name)
+        return [_row(each, tools[each.name], left_out) for each in toolset.connections]
 
 
 def _row(server: Connection, tools: list[str], left_out: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {"name": server.name, "confined": describe_confined(server.server)}
     if not server.connected:
-        return {
-            **row,
-            "error": left_out.get(server.name)
-            or visible(server.failure or "the connection was closed"),
-        }
+        closed = visible(server.failure or "the connection was closed")
+        return {**row, "error": left_out.get(server.name) or closed}
     found = {
         "protocol": server.protocol,
         "connected": f"{server.connecting * 1000:.0f} ms",
@@ -125,7 +118,9 @@ def _tools(row: dict[str, Any]) -> str:
     if "error" in row:
         return ""
     names = ", ".join(row["tools"])
-    without = ""
+    told = str(len(row["tools"]))
     if row["left_out"]:
-        without = f" ({len(row['left_out'])} left out)"
-    return f"{len(row['tools'])}{without}{f': {names}' if names else ''}"
+        told += f" ({len(row['left_out'])} left out)"
+    if names:
+        told += f": {names}"
+    return told

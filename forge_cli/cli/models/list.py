@@ -67,11 +67,9 @@ def _aliases(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[
 
 def _configured(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:
     """Yield models that the config describes and no provider lists."""
-    yield from (
-        _model_row(settings, name, None, "config")
-        for name in settings.models
-        if name not in windows
-    )
+    for name in settings.models:
+        if name not in windows:
+            yield _model_row(settings, name, None, "config")
 
 
 def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[ModelRow]:
@@ -80,8 +78,9 @@ def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[M
         for model in provider["models"]:
             name = f"{provider['provider']}:{model['name']}"
             row = _model_row(settings, name, model["context"], model["source"])
-            guessed = model["guessed"] and settings.options(name).context is None
-            yield {**row, **({"context_guessed": True} if guessed else {}), **_state(provider)}
+            if model["guessed"] and settings.options(name).context is None:
+                row["context_guessed"] = True
+            yield {**row, **_state(provider)}
         if not provider["models"]:
             name = f"{provider['provider']}:..."
             yield {
@@ -115,14 +114,19 @@ def _model_row(settings: Settings, model: str, context: int | None, source: str)
 
 def _cells(row: ModelRow) -> dict[str, Any]:
     price = row["price"]
-    return {
+    window = _window(row["context"])
+    if row.get("context_guessed"):
+        window = f"~{window}"
+    cells = {
         "model": row["model"],
         "in $/M": f"{price['input']:g}" if price else "-",
         "out $/M": f"{price['output']:g}" if price else "-",
-        "window": f"{'~' * row.get('context_guessed', False)}{_window(row['context'])}",
+        "window": window,
         "note": _note(row),
-        **({"error": row["error"]} if "error" in row else {}),
     }
+    if "error" in row:
+        cells["error"] = row["error"]
+    return cells
 
 
 def _note(row: ModelRow) -> str:
@@ -147,4 +151,5 @@ def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:
     for row in providers:
         for text in filter(None, (row["missing"], row.get("unheard"))):
             notes.append(f"{row['provider']}: {text}")
-    yield from ["", *notes] if notes else []
+    if notes:
+        yield from ["", *notes]

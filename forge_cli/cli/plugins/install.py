@@ -43,14 +43,12 @@ def install(
     before = set(installed_plugins())
     with NamedTemporaryFile("w", prefix="forge-", suffix=".txt") as constraints:
         constraints.write(f"{OWN}=={__version__}\n")
-        constraints.flush()
+        constraints.flush()  # pip reads the file while it is open here
         options = ["--constraint", constraints.name]
-        if name:
-            again = ["--upgrade-package", name, "--reinstall-package", name]
-        else:
-            again = []
         pip = ["--upgrade", *options]
-        uv = [*again, *options]
+        uv = options
+        if name:  # uv --upgrade would also update all requirements of the package
+            uv = ["--upgrade-package", name, "--reinstall-package", name, *options]
         run_pip("install", package, pip=pip, uv=uv, interactive=is_interactive())
     found = [
         (each, plugins)

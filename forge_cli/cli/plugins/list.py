@@ -53,9 +53,9 @@ def _row(host: PluginHost, plugins: list[Plugin]) -> dict[str, Any]:
     }
     if row["loads"] and first.distribution != OWN:
         problems = list(_problems(host, plugins))
-    else:
-        problems = []
-    return {**row, "error": "; ".join(problems)} if problems else row
+        if problems:
+            row["error"] = "; ".join(problems)
+    return row
 
 
 def _problems(host: PluginHost, plugins: list[Plugin]) -> Iterator[str]:
@@ -68,11 +68,9 @@ def _problems(host: PluginHost, plugins: list[Plugin]) -> Iterator[str]:
         shared = list(shared_names(plugin, host))
         yield from shared
         if plugin.name.startswith(COMMAND) and not shared:
-            yield from (
-                check.detail
-                for check in in_loop(look_at, plugin)
-                if check.check == "loads" and not check.ok
-            )
+            for check in in_loop(look_at, plugin):
+                if check.check == "loads" and not check.ok:
+                    yield check.detail
 
 
 def _offers(row: dict[str, Any], plugins: list[Plugin]) -> str:

@@ -17,7 +17,10 @@ def shorten_ids(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     if not sys.stdout.isatty():
         return rows
     ends = Counter(random_end(path.stem) for path in session_files())
-    return [
-        {**row, "session": end if ends[end := random_end(row["session"])] == 1 else row["session"]}
-        for row in rows
-    ]
+    short: list[dict[str, Any]] = []
+    for row in rows:
+        end = random_end(row["session"])
+        if ends[end] == 1:
+            row = {**row, "session": end}
+        short.append(row)
+    return short

@@ -51,22 +51,25 @@ def list_sessions(
     on_terminal = sys.stdout.isatty() and not as_json
     with session_index() as look:
         every = [row for path in session_files() if (row := session_row(path, look))]
-    found = [
-        row
-        for row in every
-        if worker in (None, row.get("worker")) and (everywhere or _is_here(row))
-    ]
-    found = found if as_json else fold_batches(found)
-    rows = found[: number or (MAX_LISTED if on_terminal else None)]
+    found: list[dict[str, Any]] = []
+    for row in every:
+        if worker in (None, row.get("worker")) and (everywhere or _is_here(row)):
+            found.append(row)
+    if not as_json:
+        found = fold_batches(found)
+    limit = number
+    if limit is None and on_terminal:
+        limit = MAX_LISTED
+    rows = found[:limit]
     if as_json:
         print_json(list(map(camel_keys, rows)))
     elif on_terminal:
         _print_short(rows)
         if number is None and len(rows) < len(found):
             sys.stdout.write(f"these are the last {MAX_LISTED}; -n shows more\n")
-        if elsewhere := (len(every) if not everywhere and not found else 0):
+        if every and not everywhere and not found:
             sys.stdout.write(
-                f"none in this folder; --all lists {counted(elsewhere, 'session')} elsewhere\n"
+                f"none in this folder; --all lists {counted(len(every), 'session')} elsewhere\n"
             )
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
@@ -74,9 +77,10 @@ def list_sessions(
 
 
 def _is_here(row: dict[str, Any]) -> bool:
-    return (
-        "error" in row or not row["workspace"] or Path(row["workspace"]).is_relative_to(Path.cwd())
-    )
+    # an unreadable log may belong anywhere
+    if "error" in row or not row["workspace"]:
+        return True
+    return Path(row["workspace"]).is_relative_to(Path.cwd())
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

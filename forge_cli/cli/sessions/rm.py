@@ -25,5 +25,6 @@ def rm(
     paths = dict.fromkeys(find_own_session(session) for session in sessions)
     for path in paths:
         remove_session(path)
-        path.with_name(INDEX).unlink(missing_ok=True)  # it has the task, and is made again
+        # the index contains the task, too; the next list makes a new one
+        path.with_name(INDEX).unlink(missing_ok=True)
         sys.stdout.write(visible(f"removed {path.stem}") + "\n")

@@ -74,7 +74,7 @@ def search(
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
     """Print a session with its first matches highlighted."""
     seen = session_overview(find_session(session))
-    hits = list({hit["excerpt"]: hit for hit in hits}.values())
+    hits = list({hit["excerpt"]: hit for hit in hits}.values())  # without repeated excerpts
     about = visible(" ".join((seen.title or seen.task).split()))
     width = new_console(sys.stdout).width - 1
     day = visible(local_time(seen.ended, "%b %d"))

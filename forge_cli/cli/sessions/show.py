@@ -81,8 +81,12 @@ def export(
     form = format or endings.get(output.suffix.lower() if output else "", ExportFormat.md)
     if (session is None) != every or (every and form is not ExportFormat.csv):
         raise UsageError("name one session, or all of them with --all --format csv")
-    logs = every_log(warn) if session is None else iter([read_log(find_session(session), warn)])
-    if target := None if output == Path("-") else output:
+    if session is None:
+        logs = every_log(warn)
+    else:
+        logs = iter([read_log(find_session(session), warn)])
+    target = None if output == Path("-") else output
+    if target:
         check_target("-o", target)
     if form is ExportFormat.csv:
         document = decisions_csv(log.lines for log in logs)
@@ -92,7 +96,9 @@ def export(
         with data_output():
             document = write(told, PluginHost().renderer)
     if target is None:
-        sys.stdout.write(readable(document) if sys.stdout.isatty() else document)
+        if sys.stdout.isatty():
+            document = readable(document)
+        sys.stdout.write(document)
         return
     try:
         write_target(target, document)

@@ -33,9 +33,8 @@ def verify(
     """
     if session and every:
         raise UsageError(f"--all and {visible(session)} contradict each other; keep one")
-    rows = [
-        verify_session(path) for path in ([find_session(session)] if session else session_files())
-    ]
+    paths = [find_session(session)] if session else session_files()
+    rows = [verify_session(path) for path in paths]
     if as_json:
         print_json(rows)
     else:

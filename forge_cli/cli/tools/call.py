@@ -78,11 +78,10 @@ class Invocation(Struct, frozen=True, kw_only=True):
 
     @property
     def mode(self) -> ApprovalMode | None:
+        mode = None
         try:
             if self.approval_mode is not None:
                 mode = ApprovalMode(self.approval_mode)
-            else:
-                mode = None
         except ValueError:
             raise UsageError(
                 f"--approval-mode {self.approval_mode}: use interactive, approve_all or auto_deny"
@@ -102,7 +101,9 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
             kept += rest
             break
         if name in WITH_VALUE and (equals or item == name):
-            found[WITH_VALUE[name]] = value = value if equals or not rest else rest.pop(0)
+            if not equals and rest:
+                value = rest.pop(0)
+            found[WITH_VALUE[name]] = value
             if not value:
                 raise UsageError(f"{name} needs a value")
         elif item in ALONE:
@@ -167,9 +168,8 @@ async def call_tool(
         bus=bus,
         mode=mode or ApprovalMode.INTERACTIVE,
         interrupt=signal,
-        is_told=lambda message: (
-            not isinstance(message, ToolLeftOut)
-        ),  # of this one unknown_tool says it
+        # ``unknown_tool`` reports an omitted tool, and the others do not matter here
+        is_told=lambda message: not isinstance(message, ToolLeftOut),
     )
     calling = False
     with interruptible(lambda reason: bus.emit(Interrupt(reason)), lambda: calling):
@@ -193,6 +193,7 @@ async def call_tool(
                 ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR
             )
             _show(outcome, offer.tool.author_of(outcome.value), invocation.as_json, host, out)
+    # a signal such as SIGTERM decides the exit code; after Ctrl+C, the outcome does
     stopped = Interrupted(signal.reason).exit_code
     return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped
 
@@ -225,7 +226,8 @@ def _show(
     if outcome.ok or outcome.status == "interrupted":
         return
     hint = "\n  -y approves it" if outcome.by == "headless" else ""
-    sys.stderr.write(f"forge: {visible(outcome.refusal, keep=chr(10))}{hint}\n")
+    refusal = visible(outcome.refusal, keep="\n")
+    sys.stderr.write(f"forge: {refusal}{hint}\n")
 
 
 def _code(outcome: ToolOutcome) -> ExitCode:
@@ -253,14 +255,18 @@ def names_tool(argv: Sequence[str]) -> bool:
 def print_tool_help(invocation: Invocation) -> None:
     """Print how to call a tool: its description and its parameters."""
     details = find_details(invocation.tool, invocation.worker)
-    worker = f" --worker {invocation.worker}" if invocation.worker else ""
     fields = parameter_lines(details["inputSchema"])
-    told = [
-        f"Usage: forge tools call {invocation.tool}{worker}{' [KEY=VALUE]...' if fields else ''}",
-        "",
-    ]
+    usage = f"Usage: forge tools call {invocation.tool}"
+    if invocation.worker:
+        usage += f" --worker {invocation.worker}"
+    if fields:
+        usage += " [KEY=VALUE]..."
+    told = [usage, ""]
     told += [f"  {line}".rstrip() for line in str(details["description"]).splitlines()]
-    told += ["", "Fields:", *fields] if fields else ["", "It has no parameters."]
+    if fields:
+        told += ["", "Fields:", *fields]
+    else:
+        told += ["", "It has no parameters."]
     told += ["", f"approval: {details['approval']}, risk: {details['risk']}"]
     told += ["forge tools call --help shows the options of forge itself."]
     sys.stdout.writelines(f"{visible(line)}\n" for line in told)
@@ -270,6 +276,7 @@ class RawCommand(PlainCommand):
     """A command that leaves its arguments unparsed, because most belong to the tool."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # after -- everything is the tool's, also --help
         own = args[: args.index("--")] if "--" in args else args
         left = [arg for arg in args if arg != "--help" or arg not in own]
         if "-h" in own[:1] or ("--help" in own and not names_tool(left)):

@@ -66,14 +66,13 @@ def unknown_tool(name: str, known: Collection[str], worker: str | None) -> Usage
             f"'{name}' cannot be called: {problem}",
             hint=f"correct it, then: forge tools test {name}",
         )
-    if worker:
-        all_of_them = f"forge tools list {worker} shows them"
+    if near := nearest_tool(name, known):
+        hint = f"did you mean '{near}'?"
+    elif worker:
+        hint = f"forge tools list {worker} shows them"
     else:
-        all_of_them = "a worker's own tools need --worker WORKER"
-    near = nearest_tool(name, known)
-    return UsageError(
-        f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them
-    )
+        hint = "a worker's own tools need --worker WORKER"
+    return UsageError(f"there is no tool '{name}'", hint=hint)
 
 
 def find_details(name: str, worker: str | None) -> Details:
@@ -93,13 +92,10 @@ def parameter_lines(schema: JsonObject) -> list[str]:
     lines: list[str] = []
     for field in derive_fields(schema):
         kind = expectation(schema["properties"][field.name], schema) or "anything"
-        default = ""
-        if field.has_default:
-            default = f", default {json.dumps(field.default, ensure_ascii=False)}"
+        if field.required:
+            kind += ", required"
+        elif field.has_default:
+            kind += f", default {json.dumps(field.default, ensure_ascii=False)}"
         meaning = f": {field.description}" if field.description else ""
-        lines.append(
-            visible(
-                f"  {field.name} ({kind}{', required' if field.required else default}){meaning}"
-            )
-        )
+        lines.append(visible(f"  {field.name} ({kind}){meaning}"))
     return lines

@@ -76,7 +76,8 @@ def _list(name: str, found: list[Feedback], digest: str, *, every: bool, as_json
         for each in shown
     ]
     if rows:
-        print_table(["time", *(["version"] if every else []), "feedback"], rows)
+        columns = ["time", "version", "feedback"] if every else ["time", "feedback"]
+        print_table(columns, rows)
     before = len(found) - len(shown)
     if before:
         comments = counted(before, "comment")

@@ -150,19 +150,21 @@ def _facts(tool: FoundTool) -> dict[str, str]:
     manifest = tool.program.manifest
     script = tool.program.script
     callers = manifest.callers
-    how = _STARTED.get(tool.program.entrypoint.suffix)
+    starts = str(tool.entrypoint)
+    if how := _STARTED.get(tool.program.entrypoint.suffix):
+        starts += f" ({how})"
+    called_by = ""
+    if callers:
+        called_by = {"manual": "people only", "both": "people and the model"}.get(callers.mode, "")
+    approvals = {"ask": "always asks", "blocked": "is blocked"}
     paths = [f"{each.access}s --{each.name}" for each in manifest.parameters if each.type == "path"]
     facts = {
         "folder": tool.folder,
-        "starts": f"{tool.entrypoint}{f' ({how})' if how else ''}",
+        "starts": starts,
         "packages": ", ".join(script.dependencies) if script else "",
         "paths": ", ".join(paths),
-        "called by": {"manual": "people only", "both": "people and the model"}.get(callers.mode, "")
-        if callers
-        else "",
-        "approval": {"ask": "always asks", "blocked": "is blocked"}.get(
-            manifest.needs_approval or "", ""
-        ),
+        "called by": called_by,
+        "approval": approvals.get(manifest.needs_approval or "", ""),
         "time limit": f"{manifest.timeout:g} s",
         "lacks": tool.lacks or "",
         "warning": tool.warning.removeprefix("WARNING: "),
@@ -183,26 +185,27 @@ def _files(tool: FoundTool) -> list[dict[str, Any]]:
 
 
 def _wire(offered: Offered, imported: list[str]) -> dict[str, Any]:
-    tools = [
-        {
-            "name": tool.name,
-            "declared": tool.declared,
-            "folder": tool.folder,
-            "description": tool.program.manifest.description,
-            "version": tool.program.manifest.version,
-            "usage": tool.program.manifest.usage,
-            "entrypoint": tool.entrypoint,
-            "packages": list(tool.program.script.dependencies) if tool.program.script else [],
-            "timeout": tool.program.manifest.timeout,
-            "needsApproval": tool.program.manifest.needs_approval,
-            "manualExecution": asdict(callers)
-            if (callers := tool.program.manifest.callers)
-            else None,
-            "lacks": tool.lacks,
-            "inputSchema": tool.program.manifest.input_schema(),
-            "files": _files(tool),
-        }
-        for tool in offered.tools
-    ]
+    tools = [_tool_wire(tool) for tool in offered.tools]
     facts = {"source": offered.source, "kind": offered.kind, **offered.facts}
     return {**facts, "tools": tools, "imported": imported}
+
+
+def _tool_wire(tool: FoundTool) -> dict[str, Any]:
+    manifest = tool.program.manifest
+    script = tool.program.script
+    return {
+        "name": tool.name,
+        "declared": tool.declared,
+        "folder": tool.folder,
+        "description": manifest.description,
+        "version": manifest.version,
+        "usage": manifest.usage,
+        "entrypoint": tool.entrypoint,
+        "packages": list(script.dependencies) if script else [],
+        "timeout": manifest.timeout,
+        "needsApproval": manifest.needs_approval,
+        "manualExecution": asdict(manifest.callers) if manifest.callers else None,
+        "lacks": tool.lacks,
+        "inputSchema": manifest.input_schema(),
+        "files": _files(tool),
+    }

@@ -68,11 +68,9 @@ def list_tools(
             rows = rows_of_all(_rows_of_plugin)
         else:
             rows = _rows_of_worker(path)
-    if mode is None:
-        modes = {row.mode for row in rows}
-    else:
-        modes = {mode, "both"}
-    wanted = [row for row in rows if source in (None, row.source) and row.mode in modes]
+    wanted = [row for row in rows if source in (None, row.source)]
+    if mode is not None:
+        wanted = [row for row in wanted if row.mode in (mode, "both")]
     if stats:
         _print_stats(wanted, as_json=as_json)
     elif tokens:
@@ -96,7 +94,10 @@ def list_tools(
 
 
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:
-    """Print how often each tool was used, by folder, as a worker may give a tool another name."""
+    """Print how often each tool was used.
+
+    Statistics are kept by folder, because a worker may give a tool another name.
+    """
     from forge_cli.toolsets.executables.registry import CREATE
     from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
@@ -129,21 +130,21 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
 
 def _figures(usage: ToolStats) -> dict[str, str]:
     """Return the statistics of a tool as text; an unknown figure is a dash."""
+    last = "-"
     if usage.last_use:
-        last = datetime.fromisoformat(usage.last_use).astimezone()
-    else:
-        last = None
+        last = f"{datetime.fromisoformat(usage.last_use).astimezone():%Y-%m-%d %H:%M}"
     return {
         "calls": str(usage.calls),
         "sessions": str(usage.sessions),
         "success": "-" if usage.success is None else f"{usage.success:.0%}",
         "mean": "-" if usage.mean_ms is None else f"{usage.mean_ms} ms",
-        "last use": f"{last:%Y-%m-%d %H:%M}" if last else "-",
+        "last use": last,
     }
 
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """Print the tools by size, their sum, and its share of the model's window if that is known."""
+    # these modules are slow to import, and a list from the cache needs none of them
     from forge_cli.inspection.inspector import inspect
     from forge_cli.inspection.model_window import share_of_window
     from forge_cli.process.signals import in_loop
@@ -159,8 +160,10 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
     columns = ["name", "toolset", "tokens", *(["deferred"] if deferred else [])]
     marks = {None: {}, True: {"deferred": "yes"}}
     print_table(columns, [{**row.wire(tokens=True), **marks[row.deferred]} for row in counted])
-    share = in_loop(partial(inspect, share_of_window, total, worker, worker=worker))
-    sys.stdout.write(f"total: about {total:,} tokens{f', {share}' if share else ''}\n")
+    told = f"total: about {total:,} tokens"
+    if share := in_loop(partial(inspect, share_of_window, total, worker, worker=worker)):
+        told += f", {share}"
+    sys.stdout.write(f"{told}\n")
     if deferred:
         left = total - sum(row.tokens or 0 for row in deferred)
         sys.stdout.write(

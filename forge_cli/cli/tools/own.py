@@ -90,6 +90,5 @@ def remove(name: NameArgument) -> None:
     """
     tools = ExecutableManager(forge_home())
     linked = tools.remove(name)
-    sys.stdout.write(
-        visible(f"{'removed the link' if linked else 'removed'} {tools.root / name}") + "\n"
-    )
+    done = "removed the link" if linked else "removed"
+    sys.stdout.write(visible(f"{done} {tools.root / name}") + "\n")

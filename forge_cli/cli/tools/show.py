@@ -40,10 +40,8 @@ def show(
     for key, value in details.items():
         match value:
             case list():
-                text = (
-                    ", ".join(each["summary"] if isinstance(each, dict) else each for each in value)
-                    or "none"
-                )
+                named = [each["summary"] if isinstance(each, dict) else each for each in value]
+                text = ", ".join(named) or "none"
             case {"summary": text}:
                 pass
             case _:

@@ -70,7 +70,9 @@ def _look(target: str | None, worker: str | None = None) -> list[ConformanceChec
     if path is None and target in worker_names() and not is_known(str(target)):
         path = find_worker(str(target))
         target = None
-    named = path or (target if target and os.path.exists(target) else None)
+    named = path
+    if named is None and target and os.path.exists(target):
+        named = target  # the child may see this path
     try:
         return in_loop(partial(inspect, check_target, target, path, worker=named, calls_tools=True))
     except ThirdPartyError as error:

@@ -47,9 +47,8 @@ def diff(name: NameArgument, version: VersionArgument = None) -> None:
         console.print(plain(f"{name}: never approved: no call has been approved yet"))
     else:
         since = f"{found.since:%Y-%m-%d %H:%M}, when a call was last approved"
-        console.print(
-            plain(f"{name}: {'changed' if found.files else 'nothing changed'} since {since}")
-        )
+        verdict = "changed" if found.files else "nothing changed"
+        console.print(plain(f"{name}: {verdict} since {since}"))
         _print_changes(name, found.files)
     if (found is None or not found.files) and (others := tools.versions(name)):
         _print_against(tools, name, others[0])
@@ -81,6 +80,7 @@ def restore(
         return
     tools = allowed_tools()
     wanted = tools.version(name, version)
+    # the other way round: from the current files to the restored ones
     changes = [
         FileChange(each.path, each.after, each.before) for each in tools.changes_since(name, wanted)
     ]
@@ -118,9 +118,9 @@ def _lines(path: str, old: File | None, new: File | None) -> Iterator[Renderable
     if new is None:
         yield plain(f"{path} was deleted")
     if (old is None or old.text is not None) and (new is None or new.text is not None):
-        yield render(
-            Diff.of(path, old.text if old else None, (new.text if new else None) or ""), lines=None
-        )
+        before = old.text if old else None
+        after = new.text if new else None
+        yield render(Diff.of(path, before, after or ""), lines=None)
     else:
         yield plain(
             f"{path} differs, and is not text or too long: {_sized(old)}, now {_sized(new)}"

@@ -77,11 +77,9 @@ def check(
         f"{worker}: ok (worker '{facts['worker']}', "
         f"toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
     )
-    lines = [
-        told,
-        *lines_of_grants(grants),
-        *(lines_of_grants(hooks, "hooks that run with it") if hooks else ()),
-    ]
+    lines = [told, *lines_of_grants(grants)]
+    if hooks:
+        lines += lines_of_grants(hooks, "hooks that run with it")
     with data_output() as out:
         out.writelines(f"{visible(line)}\n" for line in lines)
 
@@ -120,9 +118,7 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
             from forge_cli.engine.turns.environment import wanted_output
 
             wanted_output(each)
-    return {
-        "worker": found.name,
-        "toolsets": toolsets,
-        "tools": tools,
-        **({"unseen": unseen} if unseen else {}),
-    }, grants_of(found, folder)
+    facts: JsonObject = {"worker": found.name, "toolsets": toolsets, "tools": tools}
+    if unseen:
+        facts["unseen"] = unseen
+    return facts, grants_of(found, folder)

@@ -58,8 +58,10 @@ def _content(worker: NamedWorker) -> dict[str, str]:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    notes = [note for note in ("trusted", "used") if not row[note]]
-    told = [f"({', '.join(f'not {note}' for note in notes)})" if notes else "", row["description"]]
+    told = [row["description"]]
+    notes = [f"not {note}" for note in ("trusted", "used") if not row[note]]
+    if notes:
+        told.insert(0, f"({', '.join(notes)})")
     if row["from"] == WorkerOrigin.SHIPPED:
         place = row["from"]
     else:

@@ -118,6 +118,7 @@ def _ask_all(name: str) -> Draft:
 def _asked(question: str, read: Callable[[str], T]) -> T:
     """Ask until the answer is valid, at most three times, and return it."""
     for left in (2, 1, 0):
+        # Ctrl+D marks the end of input, because an empty line is a valid answer
         if (typed := ask(f"{question}\n> ", at_end="\x04")) == "\x04":
             raise UsageError("stopped; no file was created")
         try:
@@ -125,7 +126,8 @@ def _asked(question: str, read: Callable[[str], T]) -> T:
         except UsageError as error:
             if not left:
                 raise
-            sys.stderr.write(f"{visible(str(error), keep=chr(10))}\n")
+            shown = visible(str(error), keep="\n")
+            sys.stderr.write(f"{shown}\n")
     raise AssertionError("unreachable")
 
 

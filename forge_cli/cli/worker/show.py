@@ -122,7 +122,9 @@ def _print_tree(found: Facts) -> None:
 
 def _print_prompt(found: Facts) -> None:
     text = str(found["prompt"])
-    sys.stdout.write((visible(text, keep="\n\t") if sys.stdout.isatty() else text) + "\n")
+    if sys.stdout.isatty():
+        text = visible(text, keep="\n\t")
+    sys.stdout.write(f"{text}\n")
 
 
 def _line(text: str) -> None:
