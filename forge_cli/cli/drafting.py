@@ -1,4 +1,4 @@
-"""A session in a draft: a process in the view does the work, and this one stays outside and looks after the draft."""
+"""A session in a draft: one process works in the view, and this one keeps the draft outside."""
 
 from __future__ import annotations
 
@@ -30,28 +30,31 @@ from forge_cli.sandbox.drafts.view import enter_view
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _BY_TERMINAL = 0x80
-"""``si_code`` of a signal that a terminal sends: the session has got it as well."""
+"""``si_code`` of a signal from the terminal, which the session receives as well."""
 _PR_SET_PDEATHSIG = 1
 
 
 def enter_draft(asked: RunOptions) -> RunOptions:
-    """Fork, and return in the process that sees the view; the other one waits for it, and leaves with its exit code.
+    """Fork, and return in the process that sees the view.
 
-    A session that is resumed goes on in the draft that it has, also without ``--draft``.
+    The other process waits for it and exits with its exit code. A resumed session continues in its
+    draft, even without ``--draft``.
     """
     draft = _draft_of(asked)
     if draft is None:
         return asked
     ours, theirs = socket.socketpair()
+    # Otherwise, both processes would write what is still buffered.
     sys.stdout.flush()
     sys.stderr.flush()
-    os.set_inheritable(draft.lock(), False)  # kept open by both processes, and closed by their end
+    # Both processes keep the lock open until they end; the programs that they start do not.
+    os.set_inheritable(draft.lock(), False)
     child = os.fork()
     if child:
         theirs.close()
         _stay_outside(draft.become("open"), asked, child, ours)
     ours.close()
-    # Without its keeper a session could neither end its draft nor be found by the one who asks for it.
+    # Without the process outside, a session cannot finish its draft.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
         enter_view(draft)
@@ -78,7 +81,7 @@ def _draft_of(asked: RunOptions) -> SessionDraft | None:
         earlier.require_unused()
         return earlier
     if session is not None:
-        return None  # an earlier session goes on as it began
+        return None  # a resumed session continues on the real files
     if asked.recording is not None:
         raise UsageError("--draft and --replay contradict each other; keep one")
     if asked.on_end is OnEnd.APPLY and asked.mode is not ApprovalMode.APPROVE_ALL:
@@ -108,7 +111,7 @@ def _resumed_session(asked: RunOptions) -> str | None:
 
 
 class _Outside:
-    """The draft as the process outside knows it."""
+    """State of the draft in the process outside, updated by the reports of the session."""
 
     def __init__(self, draft: SessionDraft, asked: RunOptions) -> None:
         self.draft = draft
@@ -121,7 +124,7 @@ class _Outside:
         return {"id": self.draft.id, "state": "open", "changes": [], "conflicts": []}
 
     def ended(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Do what is wanted at the end, as far as the session came to its end."""
+        """Carry out ``--on-end``; changes are applied only if the session has completed."""
         self.draft = self.draft.become("ready")
         changed = changes_of(self.draft)
         if not changed.changes:
@@ -143,7 +146,7 @@ class _Outside:
 def _stay_outside(
     draft: SessionDraft, asked: RunOptions, child: int, connection: socket.socket
 ) -> None:
-    """Wait for the session, pass signals on to it, answer it, and leave."""
+    """Wait for the session, pass on signals, answer its questions, and exit."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     outside = _Outside(draft, asked)
     answers = {"opened": outside.opened, "ended": outside.ended}
@@ -170,20 +173,21 @@ def _serve(keeper: DraftKeeper) -> None:
 
 
 def _wait(child: int) -> int:
-    """Return the exit code of the session."""
+    """Pass on signals until the session ends, and return its exit code."""
     while True:
         found = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
         if found.si_signo == signal.SIGCHLD:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 code = os.waitstatus_to_exitcode(status)
+                # Shells report the end by a signal in the same way.
                 return code if code >= 0 else 128 - code
         elif found.si_code != _BY_TERMINAL:
             os.kill(child, found.si_signo)
 
 
 def _finish(draft: SessionDraft, asked: RunOptions) -> None:
-    """Settle the draft after its session, and say what is next."""
+    """Review, drop or keep the draft after its session, and print the next commands."""
     draft = draft.become("ready" if draft.state == "open" else draft.state)
     changed = changes_of(draft)
     if draft.state == "applied" or not changed.changes or asked.on_end is OnEnd.DROP:

@@ -1,6 +1,6 @@
 """Files that forge, or an unconfined program that it starts, loads or obeys.
 
-Whoever writes such a file decides what runs outside the sandbox.
+A program that writes such a file decides what runs outside the sandbox.
 """
 
 from __future__ import annotations

@@ -256,6 +256,7 @@ class NamedSecrets:
         following = re.compile(rf"(?:\r?\n|\\n){indent}(?=\S)")
         while further := following.match(self._text, end):
             end = self._end(_LINE, further.end())
+        # The next line of the block may not have arrived completely.
         self._reached = self._reached or end + len(indent) + 4 > len(self._text)
         value = self._text[begin:end]
         if _counts_in_quotes(kind, value.strip()):
@@ -318,6 +319,7 @@ class NamedSecrets:
 
     def _element(self, at: int, kind: str) -> NamedSecret | None:
         end = self._end(_CONTENT, at)
+        # The closing tag may not have arrived yet.
         self._reached = self._reached or end + 2 > len(self._text)
         is_secret = self._text.startswith("</", end) and _counts_in_quotes(
             kind, self._text[at:end].strip()
@@ -343,6 +345,7 @@ class NamedSecrets:
             ended = _LINE_ENDS.match(self._text, longer)
             self._reached = self._reached or (ended.end() if ended else longer) == len(self._text)
             if ended and self._text[end : end + 1] not in ("(", "["):
+                # A semicolon or a comma at the end of a line is not part of the value.
                 end = longer - (self._text[longer - 1 : longer] in (";", ","))
             begins_line = ended is not None
         value = self._text[at : min(end, at + _MEASURED)]
@@ -390,6 +393,7 @@ def kind_of(name: str) -> str | None:
     """Return the kind of secret that a key of this name has, or None."""
     plain = _CAMEL.sub("_", name.rpartition(".")[2]).lower().replace("-", "_").strip("_$")
     found = _KINDS.search(plain)
+    # PWD and OLDPWD are working directories.
     if found is None or _NO_SECRET.search(plain) or name in ("PWD", "OLDPWD"):
         return None
     return found.lastgroup
@@ -434,8 +438,10 @@ def _is_strong(value: str) -> bool:
         return False
     has_letter = any(char.isalpha() for char in value)
     has_digit = any(char.isdigit() for char in value)
+    # ``password1`` is a name like ``password``.
     if not has_letter or kind_of(value.rstrip("0123456789")):
         return False
+    # At the end of a word, these signs are punctuation.
     return has_digit or _SIGN.search(value.rstrip("=?!")) is not None
 
 
@@ -483,6 +489,7 @@ def _is_login(value: str) -> bool:
     if not _BASE64.fullmatch(value) or (_LETTERS.fullmatch(value.rstrip("=")) and len(value) < 12):
         return False
     try:
+        # Surplus padding is ignored, while missing padding is an error.
         plain = binascii.a2b_base64(value.rstrip("=") + "==", strict_mode=False)
     except binascii.Error:
         plain = b""

@@ -280,7 +280,9 @@ TABLE = (
         of_packages=False,
     ),
     ProtectedNames(
-        "searches obey it, and may then read what holds secrets", (".ignore", ".rgignore"), False
+        "searches obey it, and may then read what holds secrets",
+        (".ignore", ".rgignore"),
+        of_packages=False,
     ),
     ProtectedNames(
         "it names programs, keys, or where code comes from",
@@ -319,7 +321,8 @@ PACKAGES = frozenset(
 def _rows_by_name() -> dict[str, ProtectedNames]:
     rows: dict[str, ProtectedNames] = {}
     for row in TABLE:
-        rows.update((folded(name.rstrip("/")), row) for name in row.names)
+        for name in row.names:
+            rows[folded(name.rstrip("/"))] = row
     return rows
 
 

@@ -33,6 +33,7 @@ from forge_cli.sandbox.shapes import (
     respellings,
 )
 
+# A shorter value would also be found in ordinary words.
 SHORTEST = 8
 
 KEY_NAME = re.compile(
@@ -80,17 +81,17 @@ class Redactor:
         """
         self._by_name = by_name
         self._values: dict[str, str] = {}
-        named = [
-            (name, value, KEY_NAME.search(name) is not None)
-            for name, value in sorted(environ.items())
-        ]
-        for name, value, is_key in (
-            *((*item, True) for item in sorted((secrets or {}).items())),
-            *named,
-        ):
-            url = _URL_PASSWORD.search(value)
-            passwords = {url["password"], unquote(url["password"])} if url else set()
-            for secret in {*passwords, value} if is_key else passwords:
+        rows = [(name, value, True) for name, value in sorted((secrets or {}).items())]
+        for name, value in sorted(environ.items()):
+            rows.append((name, value, KEY_NAME.search(name) is not None))
+        # If two rows have the same value, the first name is in the mark.
+        for name, value, is_key in rows:
+            found: set[str] = set()
+            if url := _URL_PASSWORD.search(value):
+                found = {url["password"], unquote(url["password"])}
+            if is_key:
+                found.add(value)
+            for secret in found:
                 if len(secret) >= SHORTEST:
                     for spelling in (secret, *respellings(secret)):
                         self._values.setdefault(spelling, MARK.format(name=name))
@@ -137,8 +138,12 @@ class Redactor:
         for key, item in value.items():
             if isinstance(item, str):
                 # In `"name": "TOKEN", "value": "..."`, the value belongs to that name.
-                name = before if key.lower() == "value" and before else key
-                clean = self._redact_named(name, item) if self._by_name and kind_of(name) else None
+                name = key
+                if before and key.lower() == "value":
+                    name = before
+                clean = None
+                if self._by_name and kind_of(name):
+                    clean = self._redact_named(name, item)
                 redacted[known(key) or self.redact_text(key)] = (
                     clean or known(item) or self.redact_text(item)
                 )
@@ -197,9 +202,9 @@ class Redactor:
             return "", start
         escaped = len(text) if whole else self._begun_with_escapes(text, start)
         named = NamedSecrets(text, start, whole=whole) if self._by_name else _NONE_NAMED
-        begun = (
-            escaped if whole else min(escaped, named.first_open(start), self._begun(text, start))
-        )
+        begun = escaped
+        if not whole:
+            begun = min(escaped, named.first_open(start), self._begun(text, start))
         told: list[str] = []
         for match, mark in self._matches(text, start, named):
             if match.start() >= begun or escaped < match.end():
@@ -215,15 +220,15 @@ class Redactor:
     def _begun(self, text: str, start: int) -> int:
         """Return the start of what may become a secret, else the end of the text."""
         word = max(start, len(text.rstrip(_VISIBLE)))
-        first = min(
-            (place for each in _STARTS if (place := text.find(each, word)) >= 0), default=len(text)
-        )
-        ends = (
-            at
-            for at in range(max(word, len(text) - _LONGEST_START), first)
-            if text[at:] in _BEGUN_STARTS
-        )
-        first = next(ends, first)
+        first = len(text)
+        for each in _STARTS:
+            place = text.find(each, word)
+            if place >= 0:
+                first = min(first, place)
+        for at in range(max(word, len(text) - _LONGEST_START), first):
+            if text[at:] in _BEGUN_STARTS:
+                first = at
+                break
         if found := OPEN.search(text, start):
             first = min(first, found.start())
         return _first_end(self._beginnings, text, start, first)
@@ -280,14 +285,12 @@ class Redactor:
         kinds += [(None, MARK.format(name=each.kind)) for each in named.found]
         if not kinds:
             return
-        found = [
-            (match.start(), kind, match)
-            for kind, (pattern, _) in enumerate(kinds)
-            if pattern and (match := pattern.search(text, start))
-        ]
-        found += (
-            (match.start(), len(known) + index, match) for index, (match, _) in enumerate(escaped)
-        )
+        found: list[tuple[int, int, re.Match[str]]] = []
+        for kind, (pattern, _) in enumerate(kinds):
+            if pattern and (match := pattern.search(text, start)):
+                found.append((match.start(), kind, match))
+        for kind, (match, _) in enumerate(escaped, len(known)):
+            found.append((match.start(), kind, match))
         first_named = len(kinds) - len(named.found)
         for kind, each in enumerate(named.found, first_named):
             if match := _SPAN.match(text, each.start, each.end):
@@ -301,14 +304,16 @@ class Redactor:
                 start = match.end()
             elif kind >= first_named:
                 heappop(found)  # part of another secret
-            elif (
-                later := pattern.search(text, start)
-                if pattern
-                else _SPAN.match(text, start, match.end())
-            ):
-                heapreplace(found, (later.start(), kind, later))
             else:
-                heappop(found)
+                # A part of the match is already redacted: look for the rest, or for the next.
+                if pattern:
+                    later = pattern.search(text, start)
+                else:
+                    later = _SPAN.match(text, start, match.end())
+                if later:
+                    heapreplace(found, (later.start(), kind, later))
+                else:
+                    heappop(found)
 
 
 def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = None) -> Redactor:
@@ -328,8 +333,10 @@ def strings_in(value: Any) -> Iterator[str]:
     """Yield the texts in JSON data, except keys."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        yield from strings_in(list(value.values()))
+    elif isinstance(value, list):
+        for item in value:
             yield from strings_in(item)
 
 

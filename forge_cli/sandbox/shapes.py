@@ -224,6 +224,7 @@ def in_base64(value: str) -> Iterator[str]:
     # Three bytes become four characters, so that there are three alignments.
     for before in range(3):
         text = binascii.b2a_base64(bytes(before) + data, newline=False).decode()
+        # The characters at both ends also depend on the bytes around the value.
         found = text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         yield from {found, found.replace("+", "-").replace("/", "_")}
 

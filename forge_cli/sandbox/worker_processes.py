@@ -306,6 +306,9 @@ class WorkerProcesses(Processes):
         opened = confinement.opened(writable)
         found = confinement.names()
         not_held = confinement.not_held(weaker=bool(wrap.mechanism.weakness))
+        accepts: Callable[[str], bool] = self._is_kept
+        if names or opened:
+            accepts = partial(self._keep, confinement)
         return replace(
             wrap,
             confinement=confinement,
@@ -314,7 +317,7 @@ class WorkerProcesses(Processes):
             hooks=KeptHooks(opened) if opened else None,
             names=found,
             seen=with_folders(found),
-            accepts=partial(self._keep, confinement) if names or opened else self._is_kept,
+            accepts=accepts,
             kept=self._keeper.look((*not_held, *confinement.shared(found, opened))),
             writes=partial(self._is_written, frozenset(self._sandbox.written)),
         )

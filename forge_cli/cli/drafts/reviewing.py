@@ -46,7 +46,8 @@ def review_draft(changed: ChangedDraft) -> SessionDraft:
         if answer == "e":
             # The editor may have changed the file in the draft.
             changed = changes_of(changed.draft)
-            unit = [each for each in changed.changes if each.path in {one.path for one in unit}]
+            paths = {each.path for each in unit}
+            unit = [each for each in changed.changes if each.path in paths]
         takes_rest = takes_rest or answer == "r"
         if answer in ("a", "e", "r") and not any(each.conflict for each in unit):
             taken += unit

@@ -121,7 +121,7 @@ class ZoneWalk:
         try:
             with self.parent(change) as parent:
                 info = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                # Hashing a file needs a path; through the descriptor, no link on the way can redirect it.
+                # Hashing needs a path; through the descriptor, no link on the way can redirect it.
                 return entry_of(f"/proc/self/fd/{parent}/{name}", info, content=content)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -208,7 +208,7 @@ class ZoneWalk:
             os.close(source)
 
     def stage(self, change: PathChange, wanted: Entry, source: Path, depth: int) -> None:
-        """Write new content beside its place unless the file can be moved, so that errors come early.
+        """Write new content beside its place unless the file can be moved; errors come early here.
 
         The folder at this ``depth`` of the zone exists before and after the changes.
         """

@@ -94,17 +94,12 @@ def read_draft(
         except UnknownChange as error:
             raise ForgeError(f"the draft {draft.id} cannot be read: {error}") from None
     why = own([change.path for change in found])
-    return ChangedDraft(
-        draft,
-        tuple(
-            DraftChange(
-                change,
-                _conflict(draft, change, was_there=str(change.path) in existed),
-                why.get(change.path) or _protected(change),
-            )
-            for change in found
-        ),
-    )
+    changes: list[DraftChange] = []
+    for change in found:
+        conflict = _conflict(draft, change, was_there=str(change.path) in existed)
+        protected = why.get(change.path) or _protected(change)
+        changes.append(DraftChange(change, conflict, protected))
+    return ChangedDraft(draft, tuple(changes))
 
 
 def apply_draft(

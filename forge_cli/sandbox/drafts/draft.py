@@ -47,11 +47,11 @@ class SessionDraft(Struct, frozen=True):
     workspace: str
     zones: tuple[DraftZone, ...]
     began: int
-    """Nanoseconds since the epoch; a real file that changed later was changed by another program."""
+    """Nanoseconds since the epoch; real files that changed later were changed by others."""
     state: DraftState = "open"
     session: str = ""
     existed: tuple[str, ...] = ()
-    """Files that existed before the session first wrote to them; needed again after a partial apply."""
+    """Files that existed before the session first wrote to them, kept for a partial apply."""
     applied: dict[str, int] = {}
     """The change time (ctime) of each file that this draft applied, which is not a conflict."""
 
@@ -159,6 +159,7 @@ def _make_zone_folders(draft: SessionDraft, zone: DraftZone) -> None:
 def all_drafts() -> Iterator[SessionDraft]:
     """Yield the drafts of this home, the newest first; skip folders that cannot be read."""
     try:
+        # IDs begin with a date and a time.
         names = sorted(os.listdir(drafts_folder()), reverse=True)
     except OSError:
         return
@@ -185,12 +186,13 @@ def find_draft(name: str) -> SessionDraft:
     if name == "last" and drafts:
         return drafts[0]
     exact = [draft for draft in drafts if name in (draft.id, draft.session)]
-    close = [
-        draft
-        for draft in drafts
-        if any(each.startswith(name) or each.endswith(name) for each in (draft.id, draft.session))
-    ]
-    found = exact or (close if name else [])
+    found = exact
+    if name and not exact:
+        # The beginning of an ID is a date; people remember the random end.
+        for draft in drafts:
+            own = (draft.id, draft.session)
+            if any(each.startswith(name) or each.endswith(name) for each in own):
+                found.append(draft)
     if len(found) == 1:
         return found[0]
     if found:

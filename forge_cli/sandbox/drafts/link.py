@@ -1,4 +1,4 @@
-"""Connection between a session in a draft's view and the process outside that sees the real files."""
+"""Connection between a session in a view and the process outside, which sees the real files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANSWER_TIMEOUT = 600.0
 
 
 class DraftLink:
-    """Client of the process outside: one question at a time, each question and answer a JSON line."""
+    """Client of the process outside; each question and each answer is one line of JSON."""
 
     def __init__(self, connection: socket.socket, id: str, zones: frozenset[str]) -> None:
         self.id = id

@@ -13,10 +13,12 @@ from forge_cli.sandbox.processes.command import start_unconfined_by
 _PR_CAPBSET_DROP, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN = 24, 19, 21
 _WITHOUT_CAPABILITIES = (
     "import ctypes, os, sys; drop = ctypes.CDLL(None).prctl; "
-    f"lost = [drop({_PR_CAPBSET_DROP}, each, 0, 0, 0) for each in ({_CAP_SYS_ADMIN}, {_CAP_SYS_PTRACE})]; "
-    "sys.exit('forge: capabilities cannot be dropped') if any(lost) else os.execvp(sys.argv[1], sys.argv[1:])"
+    f"lost = [drop({_PR_CAPBSET_DROP}, each, 0, 0, 0) "
+    f"for each in ({_CAP_SYS_ADMIN}, {_CAP_SYS_PTRACE})]; "
+    "sys.exit('forge: capabilities cannot be dropped') if any(lost) "
+    "else os.execvp(sys.argv[1], sys.argv[1:])"
 )
-"""Starts a program without the capabilities by which root leaves a mount namespace; it cannot get them back."""
+"""Starts a program that lacks, for good, the capabilities to leave a mount namespace."""
 
 
 class NoView(UsageError):

@@ -36,6 +36,7 @@ from forge_cli.sandbox.isolation.seccomp import (
 
 _NOTIFY = 0x7FC00000
 _PR_SET_SECCOMP = 22
+# Flags of open: O_WRONLY with O_RDWR, O_CREAT and O_TRUNC; then W_OK of access.
 _WRITES = 0o3
 _CREATES = 0o100
 _TRUNCATES = 0o1000
@@ -177,7 +178,9 @@ def watch_filter(
     if found is None or numbers is None:
         return None
     rows = _paths(name) if writes else {}
-    started = (numbers.execve, numbers.execveat) if (writes or programs) and not begins else ()
+    started: tuple[int, ...] = ()
+    if (writes or programs) and not begins:
+        started = (numbers.execve, numbers.execveat)
     calls = {
         found.socket: "socket",
         found.socketpair: "pair",
@@ -189,13 +192,13 @@ def watch_filter(
         calls |= {numbers.execve: "program", numbers.execveat: "program_at"}
     if begins:
         calls |= {numbers.seccomp: "begin", numbers.prctl: "begin"}
-    always = [
-        *([numbers.seccomp] if begins else []),
-        numbers.connect,
-        numbers.bind,
-        *started,
-        *(number for number, row in rows.items() if row.flags is None),
-    ]
+    always = [numbers.connect, numbers.bind, *started]
+    if begins:
+        always.append(numbers.seccomp)
+    for number, row in rows.items():
+        if row.flags is None:
+            always.append(number)
+    # Calls of other interfaces continue, because the filter of the mechanism refuses them.
     steps = [
         bpf_instruction(LOAD, ARCHITECTURE),
         bpf_instruction(EQUAL, found.audit, then=1),
@@ -227,7 +230,10 @@ def watch_filter(
         bpf_instruction(RETURN, ALLOW),
         bpf_instruction(LOAD, argument_at(0)),
     ]
-    for family in (AF_UNIX, *((AF_INET, AF_INET6) if begins else ())):
+    families = [AF_UNIX]
+    if begins:
+        families += [AF_INET, AF_INET6]
+    for family in families:
         steps += continue_unless(family, bpf_instruction(RETURN, _NOTIFY))
     steps += [bpf_instruction(RETURN, ALLOW)]
     paths = {

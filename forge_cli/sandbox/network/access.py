@@ -60,7 +60,7 @@ class Internet:
         """Return True for an address of this machine; nothing is sent to find that out."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            # Connecting a datagram socket only chooses the own address that would be used.
+            # Connecting a datagram socket only chooses its own address; the port does not matter.
             probe.connect((address, 9))
             return str(probe.getsockname()[0]) == address
         return False

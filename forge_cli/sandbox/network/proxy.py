@@ -83,6 +83,7 @@ class NetworkProxy(Struct, frozen=True):
     def variables() -> dict[str, str]:
         """Return the variables by which programs find the proxy; without it, they reach nothing."""
         address = f"http://127.0.0.1:{PORT}"
+        # Empty, because no destination can be reached without the proxy.
         found = {"no_proxy": "", "NO_PROXY": ""}
         for name in ("http_proxy", "https_proxy", "all_proxy"):
             found[name] = address
@@ -94,7 +95,9 @@ class NetworkProxy(Struct, frozen=True):
         """Yield the argv that opens the port and runs the command, a descriptor and the proxy."""
         program = str(_interpreter()[0])
         code = Path(proxy_bootstrap.__file__).read_text("utf-8")
-        command = argv[-1] if list(argv) == bash_argv(argv[-1]) else shlex.join(argv)
+        command = shlex.join(argv)
+        if list(argv) == bash_argv(argv[-1]):
+            command = argv[-1]
         check = NetworkCheck(
             cut(command, MAX_COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside
         )
@@ -313,7 +316,8 @@ async def _pass_on(
             alive()
             await target.send(data)
             alive()
-            left = None if left is None else left - len(data)
+            if left is not None:
+                left -= len(data)
 
 
 async def _read_to_end(source: ByteReceiveStream) -> None:
@@ -363,7 +367,8 @@ class ProxyRequest(Struct, frozen=True):
             raise BadRequest("the proxy accepts CONNECT, and http:// URLs without a user")
         host, port = _split(url[1], HTTP_PORT)
         path = url[2] or "/"
-        path = path if path.startswith("/") else f"/{path}"
+        if not path.startswith("/"):
+            path = f"/{path}"  # the URL has a query without a path
         # The request line decides: a Host header could name another host than was checked.
         dropped = _dropped(headers)
         kept = [f"{name}: {value}" for name, value in headers if name.lower() not in dropped]
@@ -381,6 +386,7 @@ def _headers(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 def _split(target: str, default: int | None = None) -> tuple[str, int]:
     """Split a target into host and port; the host is not checked yet."""
+    # Colons in brackets belong to an IPv6 address.
     closed = target.rfind("]") + 1
     name, colon, port = target[closed:].rpartition(":")
     if not colon and default is not None:

@@ -28,6 +28,7 @@ def become(argv: list[str]) -> None:
     """Become the command, after undoing Python's changes of signals and environment."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    # Python may have set LC_CTYPE since it started (PEP 538).
     with open("/proc/self/environ", "rb") as given:
         entries = [entry.partition(b"=") for entry in given.read().split(b"\0")]
     try:

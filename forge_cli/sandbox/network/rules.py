@@ -27,11 +27,11 @@ _REFUSED_IPV4 = {
     IPv4Network("10.0.0.0/8"): _PRIVATE,
     IPv4Network("172.16.0.0/12"): _PRIVATE,
     IPv4Network("192.168.0.0/16"): _PRIVATE,
-    IPv4Network("100.64.0.0/10"): _PRIVATE,
+    IPv4Network("100.64.0.0/10"): _PRIVATE,  # carrier-grade NAT
     IPv4Network("0.0.0.0/8"): _SELF,
     IPv4Network("127.0.0.0/8"): _SELF,
     IPv4Network("169.254.0.0/16"): _LOCAL_LINK,
-    IPv4Network("168.63.129.16/32"): _LOCAL_LINK,
+    IPv4Network("168.63.129.16/32"): _LOCAL_LINK,  # the host of machines in Azure
     IPv4Network("224.0.0.0/4"): "is a multicast address",
     IPv4Network("192.0.0.0/24"): _OTHER,
     IPv4Network("192.0.2.0/24"): _OTHER,
@@ -45,9 +45,9 @@ _REFUSED_IPV6 = {
     IPv6Network("::1/128"): _SELF,
     IPv6Network("::/128"): _SELF,
     IPv6Network("::ffff:0:0/96"): _OTHER_SPELLING,
-    IPv6Network("64:ff9b::/96"): _OTHER_SPELLING,
+    IPv6Network("64:ff9b::/96"): _OTHER_SPELLING,  # NAT64
     IPv6Network("64:ff9b:1::/48"): _OTHER_SPELLING,
-    IPv6Network("2002::/16"): _OTHER_SPELLING,
+    IPv6Network("2002::/16"): _OTHER_SPELLING,  # 6to4
     IPv6Network("fc00::/7"): _PRIVATE,
     IPv6Network("fec0::/10"): _PRIVATE,
     IPv6Network("fe80::/10"): "is an address of the local link",
@@ -108,11 +108,14 @@ def address_refusal(address: str) -> str | None:
     if isinstance(found, IPv4Address):
         return next((reason for network, reason in _REFUSED_IPV4.items() if found in network), None)
     named = next((reason for network, reason in _REFUSED_IPV6.items() if found in network), None)
-    return named or (None if found in _PUBLIC_IPV6 else _OTHER)
+    if named is None and found not in _PUBLIC_IPV6:
+        return _OTHER
+    return named
 
 
 def _read_ipv6(text: str) -> str:
     try:
+        # A scope such as %eth0 names an interface of this machine.
         if "%" not in text:
             return str(IPv6Address(text))
     except ValueError:
@@ -214,8 +217,10 @@ def narrowest_network(own: Network, parent: Network) -> Network:
     """Return the network of a child worker, at most that of its parent."""
     if own is False or parent is False:
         return False
-    if own is True or parent is True:
-        return parent if own is True else own
+    if own is True:
+        return parent
+    if parent is True:
+        return own
     shared: dict[NetworkRule, None] = {}
     for rule in own.rules:
         common = map(rule.common, parent.rules)
@@ -225,6 +230,7 @@ def narrowest_network(own: Network, parent: Network) -> Network:
 
 def _split(text: str) -> tuple[str, str | None]:
     """Split off the port, if there is one."""
+    # Colons in brackets belong to an IPv6 address.
     closed = text.rfind("]") + 1
     name, colon, port = text[closed:].rpartition(":")
     if ":" in name:

@@ -20,6 +20,7 @@ _MAX_CANDIDATES = 5
 _CLOSING = (")", "]", "}")
 _MAX_LINES_SHOWN = 8
 _MAX_WIDTH = 160
+# Bounds the time that an error about a large file takes.
 _MAX_COMPARED = 3000
 Alike = Callable[[str, Sequence[str], int], bool]
 """Returns True if a line of the file equals the wanted line with this number."""

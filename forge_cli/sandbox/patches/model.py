@@ -156,6 +156,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         lines = text.split("\n")
+        # Returns on all lines say nothing about the file, which decides about its line endings.
         if all(line.endswith("\r") for line in lines if line):
             lines = [line.removesuffix("\r") for line in lines]
         filled = [index for index, line in enumerate(lines) if line.strip()]

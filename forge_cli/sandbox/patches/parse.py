@@ -138,6 +138,7 @@ def _body(lines: Lines) -> list[HunkLine]:
         if line in EMPTY:
             empty.append(HunkLine(" ", line))
         elif line[0] in SIGNS:
+            # Type checkers do not narrow a text by ``in``.
             body += [*empty, HunkLine(cast(Sign, line[0]), line[1:])]
             empty.clear()
         else:

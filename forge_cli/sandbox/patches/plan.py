@@ -31,6 +31,7 @@ from forge_cli.sandbox.protected import is_secret
 
 Read = Callable[[str], bytes | None]
 Resolve = Callable[[str], str]
+# The most common widths first.
 _TAB_WIDTHS = (4, 8, 2, 3)
 
 Shift = Callable[[str], str | None]
@@ -119,7 +120,9 @@ class _Files:
 
 def _update(files: _Files, update: Update) -> None:
     before = files.existing(update.path)
-    after = _patched(files, update.path, before, update.hunks) if update.hunks else before
+    after = before
+    if update.hunks:
+        after = _patched(files, update.path, before, update.hunks)
     if update.move_to is not None:
         files.move(update.path, update.move_to, after)
     elif after == before:
@@ -131,7 +134,12 @@ def _update(files: _Files, update: Update) -> None:
 def _check_whole(files: _Files, path: str, hunks: Sequence[Hunk]) -> None:
     """Raise a ToolError if hunks of a deletion leave out lines, which would be lost unseen."""
     content = files.existing(path)
-    if hunks and (_patched(files, path, content, hunks) if hunks[0].lines else content):
+    if not hunks:
+        return
+    left = content
+    if hunks[0].lines:
+        left = _patched(files, path, content, hunks)
+    if left:
         raise ToolError(
             f"the patch deletes {shown(path)} but shows only some of its lines; remove all of them"
         )
@@ -164,6 +172,7 @@ def _replaced(
     """Yield the new lines at a hunk: kept lines as in the file, new ones with its line endings."""
     there = source.lines[spot.index : spot.index + len(hunk.old)]
     pairs = zip(hunk.old, (line.text for line in there), strict=True)
+    # Without pairs, the conversion leaves every indentation as it is.
     way = reindent(pairs if spot.form is Form.STRIPPED else ())
     old = iter(there)
     gone: list[tuple[str, str]] = []
@@ -261,6 +270,7 @@ def patch_stamp(changes: Sequence[Change]) -> str:
     digest = sha256()
     for change in changes:
         for part in (change.real.encode(), change.before, change.after):
+            # The length keeps parts apart, so that no other split gives the same hash.
             digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))
     return digest.hexdigest()
 
@@ -306,6 +316,7 @@ def _check(change: Change, read: Callable[[str], bytes | None], sandbox: FileOpe
 
 def _missing_folders(real: str, sandbox: FileOperations) -> list[str]:
     names = real.split("/")
+    # The first two are the empty text before the slash and the zone, which exists.
     above = ["/".join(names[:count]) for count in range(3, len(names))]
     return [folder for folder in above if not sandbox.exists(folder)]
 
@@ -333,6 +344,7 @@ def _undo(
                 )
         except (ToolError, OSError):
             lost.append(change.path)
+    # Inner folders come first, since only an empty folder can be deleted.
     for folder in sorted(folders, reverse=True):
         with suppress(ToolError, OSError):
             sandbox.delete(folder)

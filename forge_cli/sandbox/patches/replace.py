@@ -73,13 +73,16 @@ def _changed(old: str, new: str) -> tuple[str, str, str, str]:
 
 
 def _same_length(one: str, other: str) -> int:
-    differ = (at for at, (char, also) in enumerate(zip(one, other, strict=False)) if char != also)
-    return next(differ, min(len(one), len(other)))
+    for at, (char, also) in enumerate(zip(one, other, strict=False)):
+        if char != also:
+            return at
+    return min(len(one), len(other))
 
 
 def _occurrences(text: str, old: str, new: str) -> Iterator[re.Match[str]]:
     """Yield all occurrences, even overlapping, with groups for kept, replaced and kept text."""
     head, gone, _, tail = _changed(old, new)
+    # ``re.escape`` puts a backslash before a newline.
     parts = (re.escape(part).replace("\\\n", "\r?\n") for part in (head, gone, tail))
     pattern = re.compile("".join(f"({part})" for part in parts))
     at = 0

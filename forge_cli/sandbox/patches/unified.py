@@ -32,6 +32,7 @@ from forge_cli.sandbox.patches.model import (
 HEADER = re.compile(
     r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@"
 )
+# ``git format-patch`` ends a mail with this line and the version of git.
 _SIGNATURE = ("-- ", "--")
 _STARTS = ("--- ", "diff --git ", "Index: ")
 _NULL = "/dev/null"
@@ -73,6 +74,7 @@ def parse(lines: Lines, zones: Sequence[Zone]) -> Iterator[Operation]:
 
 def _operation(names: Names, hunks: tuple[Hunk, ...], number: int) -> Operation:
     if names.old is None:
+        # Only one of the two names can be missing.
         return Add(cast(str, names.new), _content(hunks))
     hunks = tuple(replace(hunk, lines=without_returns(hunk.lines, hunk.where)) for hunk in hunks)
     if names.new is None:
@@ -109,6 +111,7 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
         number = lines.number
         header = HEADER.match(lines.take())
         if header:
+            # A header may leave out a count of one.
             body = _counted(
                 lines, number, int(header["old_count"] or 1), int(header["new_count"] or 1)
             )
@@ -132,7 +135,11 @@ class _Body:
     """The signs of lines after which the file ends without a newline."""
 
     def add(self, text: str) -> None:
-        line = HunkLine(" ", text) if text in EMPTY else HunkLine(cast(Sign, text[0]), text[1:])
+        if text in EMPTY:
+            # Mailers remove the space at the end of an empty line of context.
+            line = HunkLine(" ", text)
+        else:
+            line = HunkLine(cast(Sign, text[0]), text[1:])
         self.lines.append(line)
         self.old += line.sign != "+"
         self.new += line.sign != "-"
@@ -266,6 +273,7 @@ def _path(text: str) -> str:
 
 def _unescape(found: re.Match[bytes]) -> bytes:
     code = found[1].decode()
+    # Three octal digits can exceed a byte.
     return bytes([_ESCAPES[code] if code in _ESCAPES else int(code, 8) & 0xFF])
 
 

@@ -71,6 +71,7 @@ class Child:
     appeared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        # With a single output, standard error is empty.
         self.stdout, self.stderr = (*self.outputs.values(), Output.nothing())[:2]
         self._attention = anyio.CancelScope(shield=True)
         self._time = anyio.CancelScope()
@@ -95,7 +96,8 @@ class Child:
                         readers.start_soon(output.read, descriptor)
                     await self._exit()
                     self._until = time.monotonic()
-                    self.exceeded = self.exceeded or (self.group.exceeded() if self.group else None)
+                    if not self.exceeded and self.group:
+                        self.exceeded = self.group.exceeded()
                     if self.wrap.confined and not self.tree.contained and self.tree.remains():
                         # Without a namespace, nothing else ends what it has started.
                         await self.tree.end(politely=False)
@@ -153,9 +155,10 @@ class Child:
                 await self.exited.wait()
                 return
             since = time.monotonic()
-            self.exceeded = (
-                self.group.exceeded() if self.group else limits.exceeded(self.tree.pids())
-            )
+            if self.group:
+                self.exceeded = self.group.exceeded()
+            else:
+                self.exceeded = limits.exceeded(self.tree.pids())
             if self.exceeded:
                 await self.stop(politely=False)
             # A look takes at most a tenth of the time, however many processes there are.
@@ -212,6 +215,7 @@ class Child:
         """End the command with everything it started, within three seconds, even if cancelled."""
         with anyio.CancelScope(shield=True):
             await self.tree.end(politely=politely)
+            # ``attend`` itself waits one period for the rest of the output.
             with anyio.move_on_after(2 * GRACE):
                 await self.ended.wait()
             self._attention.cancel()
@@ -274,7 +278,10 @@ def start_child(
         if not command.contained:
             guardian.watch(mark)
         pipes = [_pipe(ours, theirs) for _ in outputs]
-        source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
+        source = subprocess.DEVNULL
+        stdin: Input | None = None
+        if takes_input:
+            source, stdin = _input(ours, theirs)
         since = time.monotonic()
         # The child inherits limit and mark, so that it has both before it runs anything.
         with limits.of_files(), mark_children(mark):

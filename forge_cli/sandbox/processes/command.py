@@ -122,7 +122,7 @@ class Unconfined(Struct, frozen=True):
 
 UNCONFINED = Unconfined()
 _starter: list[str] = []
-"""Starts what runs unconfined, if this process must take something from it first."""
+"""The words that begin every unconfined command, if it must first give up something."""
 
 
 def start_unconfined_by(argv: Sequence[str]) -> None:

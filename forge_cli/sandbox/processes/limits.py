@@ -40,6 +40,7 @@ class ControlGroup:
             self._set("memory.max", limits.memory)
             # The kernel then ends the whole command instead of a random process.
             self._set("memory.oom.group", 1)
+            # Not every kernel counts swap.
             with suppress(OSError):
                 self._set("memory.swap.max", 0)
 
@@ -243,6 +244,7 @@ def _resident(pid: int) -> int:
     """Return a cheap upper bound for the memory of a process, in bytes, including shared memory."""
     try:
         with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+            # The second number counts resident pages.
             return int(file.read().split()[1]) * _PAGE
     except (OSError, IndexError):
         return 0
@@ -252,6 +254,7 @@ def _own_memory(pid: int) -> int:
     """Return the private memory of a process with its share of shared memory, without files."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb", buffering=0) as file:
+            # The first line is the range of addresses.
             lines = dict(line.split(b":", 1) for line in file.read().splitlines()[1:])
         return sum(int(lines[name].split()[0]) for name in (b"Pss_Anon", b"Pss_Shmem")) * _KILOBYTE
     except (OSError, KeyError):

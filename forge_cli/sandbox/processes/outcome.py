@@ -8,6 +8,7 @@ from forge_cli.core.processes import LISTED, Finished
 from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
 
+# Leaves room for the end of the command.
 READ_AT_ONCE = MODEL_LIMIT - 200
 """Bytes of output in one result; the rest of a session's output comes with the next."""
 

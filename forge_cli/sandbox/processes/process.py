@@ -126,9 +126,9 @@ class ChildProcesses:
             )
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
-            remedy = (
-                "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
-            )
+            remedy = ""
+            if nameless:
+                remedy = "; its first line has to name an interpreter, as #!/bin/sh does"
             raise ToolError(f"{shown(argv[0])} cannot be started: {error}{remedy}") from None
         self._children.add(child)
         self._tasks.create_task(self._attend(child))

@@ -88,6 +88,7 @@ class RequestPipes:
             *lines, kept = kept.split(b"\n")
             for line in lines:
                 yield line
+            # A line without an end must not fill the memory.
             kept = kept[:MAX_REQUEST]
 
     async def _write(self, answer: JsonObject) -> None:

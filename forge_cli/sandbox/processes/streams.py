@@ -17,6 +17,7 @@ LIMIT = 1024 * 1024
 """Bytes of a stream that are kept until they are taken."""
 
 _PIECE = 65536
+# Pieces: a background process may write faster than they are read.
 _MAX_DRAINED = 16
 
 
@@ -95,7 +96,7 @@ class Output:
 
     def last(self, at_most: int) -> str:
         """Return the end of the output that waits, without taking it."""
-        data = bytes((self._tail if self._tail else self._head)[-at_most:])
+        data = bytes((self._tail or self._head)[-at_most:])
         return codecs.decode(data, self._encoding, "replace")
 
     @property
@@ -178,6 +179,7 @@ class Input:
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor: int | None = descriptor
+        # Otherwise, every write would also let other tasks run first.
         self._lock = anyio.Lock(fast_acquire=True)
 
     async def write(self, data: bytes, *, timeout: float | None = 5.0) -> None:
@@ -233,15 +235,19 @@ def locale_encoding() -> str:
 
 def _character_start(data: bytearray, place: int) -> int:
     """Return the place, or the beginning of the character around it."""
-    return next(
-        (start for start in range(place, max(place - 4, -1), -1) if not _continues(data, start)),
-        place,
-    )
+    # A character of UTF-8 has at most four bytes.
+    for start in range(place, max(place - 4, -1), -1):
+        if not _continues(data, start):
+            return start
+    return place
 
 
 def _character_end(data: bytearray, place: int) -> int:
     """Return the place, or the end of the character around it."""
-    return next((end for end in range(place, place + 4) if not _continues(data, end)), place)
+    for end in range(place, place + 4):
+        if not _continues(data, end):
+            return end
+    return place
 
 
 def _continues(data: bytearray, place: int) -> bool:

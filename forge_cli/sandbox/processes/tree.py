@@ -87,6 +87,7 @@ def new_mark() -> int:
 
     ``MARKER`` has it in the environment.
     """
+    # As a time limit in microseconds, this is never reached.
     return 2**61 + secrets.randbelow(2**60)
 
 
@@ -299,6 +300,7 @@ def _read_stats(pids: Iterable[str]) -> list[Member]:
     for pid in pids:
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+                # The name of the program may contain spaces, and parentheses like those around it.
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue

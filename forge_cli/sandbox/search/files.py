@@ -73,7 +73,8 @@ class Include(Struct, frozen=True):
 
 
 def _whole(glob: str) -> str:
-    glob = f"{glob}**" if glob.endswith("/") else glob
+    if glob.endswith("/"):
+        glob = f"{glob}**"
     if "/" in glob:
         return glob.removeprefix("/")
     return f"**/{glob}"

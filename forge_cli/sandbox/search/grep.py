@@ -51,6 +51,7 @@ EngineArgv = Sequence[str | bytes]
 _UNREADABLE_FILES = 2
 """The exit code of an engine that could not read some files."""
 _PYTHON = (sys.executable, "-I", "-S", "-X", "utf8", "-W", "ignore", program.__file__)
+# With memory maps, a file that shrinks would end the search; one thread keeps the order.
 _RIPGREP = (
     "--no-config",
     "--no-ignore",
@@ -74,6 +75,7 @@ REASONS = {
     BINARY: "{} with a match in binary data",
     NAME: "{} with a match and an unusable name",
 }
+# A newline in a set such as ``[^\n]`` does not make a pattern match several lines.
 _SETS = re.compile(r"\[\^?\]?(?:\\.|[^]\\])*\]", re.DOTALL)
 _NEWLINE = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 
@@ -195,10 +197,8 @@ def refuse_secret(path: str, resolved: str = "") -> None:
 def _starts(sandbox: FileOperations, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
-        yield from (
-            SearchStart(zone.path, hidden=sandbox.hidden)
-            for zone in sorted(sandbox.zones, key=lambda zone: zone.name)
-        )
+        for zone in sorted(sandbox.zones, key=lambda zone: zone.name):
+            yield SearchStart(zone.path, hidden=sandbox.hidden)
         return
     refuse_secret(path, info.path)
     _, name, *below = info.path.split("/")
@@ -328,6 +328,7 @@ async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Fo
     async with process:
         complete = False
         try:
+            # Standard output is a pipe, and so never None.
             complete = await _read_answer(cast(ByteReceiveStream, process.stdout), found)
         finally:
             if not complete:
@@ -369,11 +370,11 @@ class _Answer:
             if kind == "match":
                 self._numbers.append(data["line_number"])
             elif kind == "end":
-                numbers = self._numbers
+                numbers: list[int] | None = self._numbers
                 self._numbers = []
-                if not self._found(
-                    _path(data["path"]), numbers if data["binary_offset"] is None else None
-                ):
+                if data["binary_offset"] is not None:
+                    numbers = None
+                if not self._found(_path(data["path"]), numbers):
                     return False
         except (ValueError, KeyError, TypeError):
             raise EngineFailed("the search engine gave an unreadable answer") from None

@@ -29,9 +29,9 @@ def main() -> int:
             status = 2
             continue
         lines = data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
-        if numbers := [number for number, line in enumerate(lines, 1) if search(line)][
-            : int(lines_max)
-        ]:
+        found = [number for number, line in enumerate(lines, 1) if search(line)]
+        numbers = found[: int(lines_max)]
+        if numbers:
             for number in numbers:
                 tell("match", line_number=number)
             tell("end", path={"text": path}, binary_offset=data.index(0) if 0 in data else None)

@@ -175,6 +175,7 @@ class Copies:
         (self.folder / _START).write_bytes(marshal.dumps(roots))
         with replace(self.wrap, place=self._on_copy)(argv, cwd) as command:
             opens: list[str] = []
+            # Only options of the mechanism, before the command itself, have such paths.
             end = list(command.argv).index("--")
             # Descriptors of mounts exist only after the overlays, so that numbers stand for paths.
             inner: list[str | int] = list(command.argv)
@@ -305,7 +306,9 @@ class Copies:
     def refused_sockets(self) -> Iterator[str]:
         """Yield the unix sockets that the command could have used without confinement."""
         reached = self.reached()
-        for name, state in reached.sockets if reached else ():
+        if reached is None:
+            return
+        for name, state in reached.sockets:
             if state == "own":
                 yield f"{name}{OWN_SOCKET}"
             elif state == "there":
@@ -316,7 +319,10 @@ class Copies:
             written = (self.folder / _REPORT).read_bytes()
         except FileNotFoundError:
             return None
-        return marshal.loads(written) if written else None  # noqa: S302
+        if not written:
+            return None  # the first program was killed before it could report
+        found: dict[str, Any] = marshal.loads(written)  # noqa: S302
+        return found
 
     def read(self, *, scratch: bool = False, until: ReadUntil = FOREVER) -> ChangeSet:
         """Return the changes of the command, and save them in the folder.
@@ -524,6 +530,7 @@ def mounted_below(zones: Sequence[Path]) -> Path | None:
     """Return a file system mounted inside one of the zones, which a copy would not show."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
+            # The fifth field is the place of the mount, with octal escapes for spaces.
             place = Path(
                 line.split()[4].encode("latin-1", "surrogateescape").decode("unicode_escape")
             )

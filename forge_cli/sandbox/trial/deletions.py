@@ -39,7 +39,9 @@ class DeletionRules(Struct, frozen=True):
         """The zones whose rules bind commands."""
         found: dict[str, Zone] = {}
         for zones in self.sets:
-            found.update((str(zone.path), zone) for zone in zones if decides(zone))
+            for zone in zones:
+                if decides(zone):
+                    found[str(zone.path)] = zone
         return list(found.values())
 
     @property
@@ -90,8 +92,11 @@ class DeletionRules(Struct, frozen=True):
         """Yield the deleted paths in zones with this rule."""
         if not any(zone.delete is approval for zone in self.stated):
             return
-        for path in (change.path for change in changes if _is_deletion(change)):
-            yield from ((path, zone) for zone in self._around(path) if zone.delete is approval)
+        for change in changes:
+            if _is_deletion(change):
+                for zone in self._around(change.path):
+                    if zone.delete is approval:
+                        yield change.path, zone
 
     def _around(self, path: Path) -> Iterator[Zone]:
         """Yield the zones whose rule applies to a path."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_RECORDED = 20
 """Names, and destinations, that are remembered."""
+# Numbers of the kernel, which Python does not define.
 _SIOCSIFADDR = 0x8916
 _SIOCSIFFLAGS = 0x8914
 _SIOCSIFNETMASK = 0x891C
@@ -117,11 +118,13 @@ class Destinations:
             return False
         for _ in range(MAX_RECORDED):
             try:
+                # Without extensions, a query has at most 512 bytes.
                 asked, packet_info, _, whom = resolver.recvmsg(512, 64)
             except OSError:
                 return False  # nothing is waiting
             self.was_asked = True
             try:
+                # Programs ignore an answer from another address than the one they asked.
                 source = bytes(4) + packet_info[0][2][8:12] + bytes(4)
                 ancillary = [(socket.IPPROTO_IP, _PACKET_INFO, source)]
                 resolver.sendmsg([self._answer_to(asked)], ancillary, 0, whom)
@@ -148,7 +151,10 @@ class Destinations:
         has_address = known is not None and asked[at + 1 : at + 3] == _ADDRESS_RECORD.to_bytes(
             2, "big"
         )
-        record = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + known if known and has_address else b""
+        record = b""
+        if known and has_address:
+            # A reference to the name in the question, type and class, no lifetime, four bytes.
+            record = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + known
         return asked[:2] + b"\x81\x80\0\1" + bytes([0, bool(record)]) + bytes(4) + question + record
 
     def reached(self) -> list[str]:
@@ -170,6 +176,7 @@ def _resolvers() -> Iterator[bytes]:
     with open("/etc/resolv.conf") as settings:
         words = [line.split()[:2] for line in settings]
     for word in words:
+        # Addresses of the loopback are there already, and only IPv4 is simulated.
         if word[:1] == ["nameserver"] and "." in word[-1] and not word[-1].startswith("127."):
             yield _address(word[-1])
 
@@ -181,6 +188,7 @@ def _refused(seen: socket.socket) -> Iterator[tuple[bytes, int]]:
             packet = seen.recv(128)
         except OSError:
             return
+        # The header states its length in units of four bytes.
         body = packet[(packet[0] & 15) * 4 :]
         if packet[9] == socket.IPPROTO_TCP:
             yield packet[12:16], int.from_bytes(body[:2], "big")
@@ -207,6 +215,7 @@ def _attach(seen: socket.socket, program: tuple[tuple[int, int, int, int], ...])
     )
     kept = (_Byte * len(code)).from_buffer_copy(code)
     pointer = _ctypes.addressof(kept).to_bytes(8, order)
+    # ``struct sock_fprog``: a length of 16 bits, padding, and a pointer.
     seen.setsockopt(
         socket.SOL_SOCKET, _ATTACH_FILTER, len(program).to_bytes(2, order) + bytes(6) + pointer
     )

@@ -83,7 +83,9 @@ def enter_namespaces(*, network: bool) -> None:
 
     Without root, this takes a user namespace.
     """
-    wanted = _NEWNS | (0 if network else _NEWNET)
+    wanted = _NEWNS
+    if not network:
+        wanted |= _NEWNET
     user = os.geteuid()
     group = os.getegid()
     if user != 0 or _unshare(wanted) < 0:
@@ -111,6 +113,7 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
     """Mount an overlay by descriptors: paths may have any characters, or lead elsewhere."""
     places = [open_exactly(path) for path in (lower, upper, work, merged)]
     low, up, scratch, target = (f"/proc/self/fd/{place}" for place in places)
+    # Only ``userxattr`` lets an overlay keep its marks without root.
     options = f"userxattr,lowerdir={low},upperdir={up},workdir={scratch}".encode()
     _call("no overlay", _mount, b"overlay", target.encode(), b"overlay", 0, options)
     for place in places:
@@ -127,13 +130,13 @@ def _counters() -> Iterator[tuple[str, int]]:
     with open("/proc/self/net/snmp") as opened:
         lines = [line.split() for line in opened]
     for names, values in zip(lines[::2], lines[1::2], strict=True):
-        yield from (
-            (f"{names[0]}{name}", int(value))
-            for name, value in zip(names[1:], values[1:], strict=True)
-        )
+        for name, value in zip(names[1:], values[1:], strict=True):
+            yield f"{names[0]}{name}", int(value)
     try:
         with open("/proc/self/net/snmp6") as opened:
-            yield from ((line.split()[0], int(line.split()[1])) for line in opened)
+            for line in opened:
+                words = line.split()
+                yield words[0], int(words[1])
     except FileNotFoundError:
         return  # no IPv6
 
@@ -156,7 +159,7 @@ def start(argv: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(argv[0], argv, environment)
     finally:
-        os._exit(NOT_STARTED)
+        os._exit(NOT_STARTED)  # the program cannot be executed
 
 
 def wait_for_all(

@@ -25,6 +25,7 @@ RUNTIME = "/run/user"
 """The folder of users' services, with sockets and files that contain session passwords."""
 _SETTLED = 100_000_000
 """Nanoseconds after which a change updates the time of a folder on every file system."""
+# Flags of inotify, which Python does not define.
 _IN_OPEN = 0x20
 _IN_NONBLOCK = 0o4000
 _IN_CLOEXEC = 0o2000000
@@ -100,6 +101,7 @@ class Masks:
         with open(stand_in, "xb") as file:
             file.truncate(info.st_size if stat.S_ISREG(info.st_mode) else 0)
         stand_in.chmod(0o555 if info.st_mode & 0o111 else 0o444)
+        # By its size and time, git sees that a file is unchanged, without opening it.
         os.utime(stand_in, ns=(info.st_mtime_ns, info.st_mtime_ns))
         self._watch(stand_in, path)
 
@@ -185,11 +187,11 @@ def _listed(folder: str) -> list[tuple[str, bool]]:
         own = os.lstat(folder).st_dev
         with os.scandir(folder) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        return [
-            (name, is_folder)
-            for name, is_folder in found
-            if not is_folder or _is_near(folder, name, own)
-        ]
+        near: list[tuple[str, bool]] = []
+        for name, is_folder in found:
+            if not is_folder or _is_near(folder, name, own):
+                near.append((name, is_folder))
+        return near
     except OSError:
         return []
 

@@ -96,7 +96,9 @@ class ReadingRuns:
             done = await run(seen)
         finally:
             seen.drop()
-        return done, list(_of(seen.reached, alone)) if seen.reached else []
+        if seen.reached is None:
+            return done, []
+        return done, list(_of(seen.reached, alone))
 
     def _masks(self) -> Masks:
         """Return the stand-ins of the last command if the secrets are still the same."""
@@ -158,10 +160,8 @@ async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, li
         )
     wanted: list[TriedWant] = []
     if report and report.network:
-        wanted += [
-            TriedWant("network", place)
-            for place in report.reached[:LISTED] or ["an address that it knows"]
-        ]
+        for place in report.reached[:LISTED] or ["an address that it knows"]:
+            wanted.append(TriedWant("network", place))
     if reached is not None:
         told = report is not None and report.network
         named = report is None or not report.ended_at_name
@@ -179,12 +179,11 @@ def _of(
         place for place in reached.addresses[:LISTED] if place and not place.endswith(_NAME_SERVER)
     ]
     if network and reached.addresses:
-        yield from (TriedWant("network", place) for place in places or ["a host"])
+        for place in places or ["a host"]:
+            yield TriedWant("network", place)
     # A command that was ended may have been about to show which socket it wants.
-    yield from (
-        want_of(name, state)
-        for name, state in reached.sockets[:LISTED]
-        if named or state != "unknown"
-    )
-    writes = reached.refused_writes(around)
-    yield from (TriedWant("write", path, READ_ONLY) for path in writes[:LISTED])
+    for name, state in reached.sockets[:LISTED]:
+        if named or state != "unknown":
+            yield want_of(name, state)
+    for path in reached.refused_writes(around)[:LISTED]:
+        yield TriedWant("write", path, READ_ONLY)

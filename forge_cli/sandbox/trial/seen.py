@@ -119,6 +119,7 @@ def _plan() -> Mapping[str, Any]:
 def filtered_thread(program: Path) -> FilteredThread | None:
     """Return a thread for one confined command, or None if it cannot be watched this way."""
     with open(program, "rb") as file:
+        # Under a filter, the kernel ignores the set-user-ID bit.
         needs_rights = os.fstat(file.fileno()).st_mode & 0o6000
     if needs_rights or seccomp_filter(unix_sockets=True) is None:
         return None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_PROGRAMS = 200
 MAX_COMMANDS = 1000
+# The kernel reads no more of a script than this.
 _MAX_INTERPRETER = 256
 
 

@@ -307,11 +307,12 @@ class Trials:
         for path in confinement.shared(confinement.names()):
             with suppress(OSError):
                 protected.setdefault(identity_of(os.lstat(path)), path)
-        found = {path: protected[each] for path, each in several.items() if each in protected}
-        return {
-            path: f"it is another name of {shown(str(other))} (a hard link)"
-            for path, other in found.items()
-        }
+        reasons: dict[Path, str] = {}
+        for path, identity in several.items():
+            if identity in protected:
+                other = shown(str(protected[identity]))
+                reasons[path] = f"it is another name of {other} (a hard link)"
+        return reasons
 
     def _unseen(self, line: str) -> str | None:
         """Return why a line may have wanted a unix socket, if the kernel cannot show it."""

@@ -69,7 +69,7 @@ class TrialView:
 
     def confinement(self) -> Confinement:
         found = self.around
-        own = {*found.homes, *(path for path in found.hidden)}
+        own = {*found.homes, *found.hidden}
         others = [path for path in hidden_folders() if path not in own]
         search = os.environ.get("PATH", "")
         programs = {path for _, path in find_toolchains(others, search)}
@@ -87,10 +87,11 @@ class TrialView:
         """
         roots = [self.around.workspace, *(zone.path for zone in self.around.zones)]
         for name in (*names, *self._protected_scan.names(map(str, roots), frozenset())):
-            for found in (
-                [name] if is_secret(os.path.basename(name)) else self._secret_scan.secrets(name)
-            ):
-                real = Path(os.path.realpath(found))
+            found: Iterable[str] = [name]
+            if not is_secret(os.path.basename(name)):
+                found = self._secret_scan.secrets(name)
+            for each in found:
+                real = Path(os.path.realpath(each))
                 if real.exists() and any(
                     real.is_relative_to(root) and real != root for root in roots
                 ):

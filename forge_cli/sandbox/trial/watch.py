@@ -31,6 +31,7 @@ MAX_WRITES = 200
 MAX_WORDS = 4096
 """Words of one command that are read."""
 _MAX_OPEN_SOCKETS = 1000
+# Requests to the listener of a filter; the numbers contain the sizes of their structures.
 _RECEIVE = 0xC0502100
 _SEND = 0xC0182101
 _ADD_DESCRIPTOR = 0x40182103
@@ -50,6 +51,7 @@ _CREATES = 0o100
 _TRUNCATES = 0o1000
 _OPENAT2 = 437
 _IN_ROOT = 0x10
+# AT_FDCWD as an unsigned number.
 _HERE = 0xFFFFFF9C
 _MAX_PATH = 4096
 _MAX_ADDRESS = 128
@@ -95,6 +97,7 @@ _syscall = _Syscall(_ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall"))  # type: 
 
 def _call(number: int, *arguments: int) -> int:
     found: int = _syscall(*(_Pointer(each & 0xFFFFFFFFFFFFFFFF) for each in (number, *arguments)))
+    # The result is unsigned here, so that errors are the highest numbers.
     if found >= 0xFFFFFFFFFFFFF000:
         raise OSError(_ctypes.get_errno(), "")
     return found
@@ -352,6 +355,7 @@ class Watch:
         ):
             return
         if meets == "open":
+            # ``creat`` has no flags.
             flags = _WRITES | _CREATES if flags_at is None else arguments[flags_at]
         elif meets == "open2":
             flags = int.from_bytes(_read(pid, arguments[2], 8), sys.byteorder)
@@ -397,6 +401,7 @@ def _family(address: bytes) -> int:
 def _target(family: int, address: bytes) -> str | None:
     """Return an address with its port, or None for this machine."""
     size = _INTERNET[family]
+    # In an IPv6 address, the flow label comes first.
     start = 4 if size == 4 else 8
     data = address[start : start + size]
     port = int.from_bytes(address[2:4], "big")
@@ -422,9 +427,10 @@ def _whole(pid: int, folder: int | None, name: str) -> str:
     if name.startswith("/"):
         return _normal(name)
     here = folder is None or folder & 0xFFFFFFFF == _HERE
-    around = posix.readlink(
-        f"/proc/{pid}/cwd" if here else f"/proc/{pid}/fd/{(folder or 0) & 0xFFFFFFFF}"
-    )
+    place = f"/proc/{pid}/cwd"
+    if not here:
+        place = f"/proc/{pid}/fd/{(folder or 0) & 0xFFFFFFFF}"
+    around = posix.readlink(place)
     if name:
         return _normal(f"{around}/{name}")
     return around
@@ -441,6 +447,7 @@ def _normal(path: str) -> str:
 
 
 def _is_harmless(name: str) -> bool:
+    # /var/run is usually a link to /run.
     return name.removeprefix("/var").startswith(_HARMLESS) or name.startswith(_HARMLESS)
 
 
@@ -463,18 +470,20 @@ def _words(pid: int, place: int) -> list[str]:
         return []
     array = _read(pid, place, 8 * MAX_WORDS)
     places = [number for (number,) in struct.iter_unpack("=Q", array[: len(array) // 8 * 8])]
-    places = places[: places.index(0)] if 0 in places else places
+    if 0 in places:
+        places = places[: places.index(0)]
     if not places:
         return []
-        # They are usually adjacent, so that one read is enough.
+    # They are usually adjacent, so that one read is enough.
     first = min(places)
     size = max(places) - min(places)
     data = _read(pid, first, size + _MAX_PATH) if size < _MAX_WORDS_SIZE else b""
     found = []
     for each in places:
-        word = (
-            data[each - first : each - first + _MAX_PATH] if data else _read(pid, each, _MAX_PATH)
-        )
+        if data:
+            word = data[each - first : each - first + _MAX_PATH]
+        else:
+            word = _read(pid, each, _MAX_PATH)
         found.append(_decoded(word.partition(b"\0")[0]))
     return found
 

@@ -32,11 +32,10 @@ class NoDefaultZone(WorkerError):
         self.reason = f"the working directory is not a zone, because {refusal}; {remedy}"
         """The reason, for a model that wants a file."""
         problem = f"the working directory cannot be the default zone: {refusal}"
-        super().__init__(
-            None,
-            problem,
-            hint=f"{remedy}, or declare zones in {visible(file)}" if _is_editable(file) else remedy,
-        )
+        hint = remedy
+        if _is_editable(file):
+            hint = f"{remedy}, or declare zones in {visible(file)}"
+        super().__init__(None, problem, hint=hint)
 
 
 def require_zone_name(name: str) -> str:
