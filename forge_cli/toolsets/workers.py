@@ -132,7 +132,7 @@ class WorkersToolset(Toolset):
 
 
 def _attachment(path: str, sandbox: SandboxView) -> Attachment:
-    data = sandbox.read_bytes(path, limit=LARGEST + 1)
+    data = sandbox.read_bytes(path, limit=LARGEST + 1)  # one byte more shows the excess
     if len(data) > LARGEST:
         raise ToolError(f"{path} is too large to attach; the limit is {LARGEST} bytes")
     return Attachment(sandbox.resolve(path).rpartition("/")[2], media_type(data), data)

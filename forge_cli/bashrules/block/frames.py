@@ -341,7 +341,9 @@ class Heredocs:
                 pos = end + 1
                 continue
             joined = ""
-            if (line.lstrip("\t") if heredoc.tabs else line) == heredoc.delimiter:
+            if heredoc.tabs:
+                line = line.lstrip("\t")
+            if line == heredoc.delimiter:
                 self._keep(self._text[start:pos], heredoc.expands)
                 return min(end + 1, len(self._text))
             pos = end + 1

@@ -60,7 +60,9 @@ def protect(text: str) -> str:
 
 def restore(text: str) -> str:
     """Return a word as bash would pass it to a program."""
-    return text if text.isascii() else text.translate(_RESTORE)
+    if text.isascii():  # the private area is not in ASCII
+        return text
+    return text.translate(_RESTORE)
 
 
 def ansi_c(text: str) -> str:

@@ -98,9 +98,6 @@ class _Scanner:
             self._end_command(frame)
         # `x=git; $x push`: the value may come from anywhere in the text
         self._doubt_if(self.result.assigns and self.result.starts_variable)
-        for frame in self._owners:
-            self._end_command(frame)
-        self._doubt_if(self.result.assigns and self.result.starts_variable)
         return self.result
 
     def _doubt_if(self, condition: bool) -> None:

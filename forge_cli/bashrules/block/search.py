@@ -146,7 +146,7 @@ class Search:
         """Return the commands of the line itself, to be shown; empty if it cannot be parsed."""
         try:
             return [found for found in self._scanned.found if found.literal]
-        except Exception:
+        except Exception:  # the commands are shown only; the search itself decides
             return []
 
     def _queue(self, scripts: Sequence[str], level: int, *, body: bool = False) -> None:

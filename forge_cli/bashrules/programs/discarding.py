@@ -63,7 +63,9 @@ def discarding_words(words: Sequence[str]) -> Iterator[int]:
     yield from path_ends(words, 0, program_named(name).words("discarding"))
     for paths, options in _discarding_options(name):
         for end in path_ends(words, 0, paths) if paths else (0,):
-            yield from (at for at in range(end + 1, len(words)) if options.has(words[at]))
+            for at in range(end + 1, len(words)):
+                if options.has(words[at]):
+                    yield at
     if name == "git":
         yield from _checked_out_files(words)
 

@@ -36,7 +36,7 @@ _PASSES = {
     "head": _COUNT,
     "tail": _COUNT,
     "sort": re.compile(r"-[urnfV]+"),
-    "uniq": re.compile(r"(?!)"),
+    "uniq": re.compile(r"(?!)"),  # fits nothing, so that no argument is allowed
     "grep": re.compile(r"-[viEFw]+|[^-].*"),
 }
 """Programs that print some lines of their input unchanged, and the arguments that allow that."""
@@ -141,6 +141,7 @@ def _rg(words: Sequence[str]) -> FilesBelow | None:
             operands.append(word)
     options = [word for word in options if word not in ("-t", "--type")]
     files = "--files" in options
+    # Otherwise the first operand is the text to search for.
     roots = operands if files else operands[1:]
     prints = files or "-l" in options or "--files-with-matches" in options
     if not prints or not set(options) <= _RG or not all(map(_is_plain, roots)):
@@ -151,6 +152,7 @@ def _rg(words: Sequence[str]) -> FilesBelow | None:
 
 def _grep(words: Sequence[str]) -> FilesBelow | None:
     options = [word for word in words[1:] if word.startswith("-")]
+    # The first operand is the text to search for.
     _, *operands = [word for word in words[1:] if not word.startswith("-")] or [""]
     includes = [word.partition("=")[2] for word in options if word.startswith("--include=")]
     if not any(map(_GREP.fullmatch, options)):

@@ -163,7 +163,8 @@ def hook_folders(workspace: Path) -> Iterator[Path]:
         seen.add(file)
         text = _read(file)
         todo += [_placed(value, file.parent) for value in _INCLUDED.findall(text)]
-        yield from (_placed(value, root) for value in _HOOKS.findall(text))
+        for value in _HOOKS.findall(text):
+            yield _placed(value, root)
 
 
 def _settings(root: Path) -> Iterator[Path]:

@@ -118,6 +118,7 @@ class GoBuilder:
             if done.timed_out:
                 raise ToolError(TOO_LONG.format(program.name))
             if done.exit_code != 0:
+                # Name the files by their paths in the tool, not in the temporary folder.
                 said = (done.stderr + done.stdout).replace(f"{folder}/", "").strip()
                 hint = f"\n{_missing(said)}{VENDOR}" if _OUTSIDE.search(said) else ""
                 raise ToolError(f"{program.name} does not compile:\n{cut(said, SAID)}{hint}")
@@ -213,6 +214,7 @@ def _hash(file: Path) -> str:
 def _prune(folder: Path, kept: int) -> None:
     """Delete all but the newest entries of a folder; other processes may do the same."""
     with suppress(OSError):
+        # The lock and temporary files begin with a dot.
         made = [path for path in folder.iterdir() if not path.name.startswith(".")]
         for old in sorted(made, key=lambda path: path.lstat().st_mtime_ns, reverse=True)[kept:]:
             if old.is_dir():
@@ -335,7 +337,7 @@ class Environments:
             place,
             uv,
             "sync",
-            "--no-build",
+            "--no-build",  # a build would run code of the package, unconfined
             "--active",
             *pinned,
             f"--script={program.entrypoint}",

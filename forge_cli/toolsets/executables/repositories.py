@@ -146,9 +146,10 @@ class RepositorySource(ToolSource):
             "--single-branch",
             "--no-tags",
             "--no-checkout",
-            "--no-local",
+            "--no-local",  # otherwise git links the objects of a local repository, unchecked
             "--quiet",
         ]
+        # A template may contain hooks.
         options += ["--no-recurse-submodules", "--template=", "--origin=origin"]
         done = await self._run(
             ["clone", *options, "--", self._address, str(self._folder)], self._folder.parent
@@ -208,7 +209,7 @@ class RepositorySource(ToolSource):
             "SSH_ASKPASS": "",
             "GIT_LFS_SKIP_SMUDGE": "1",
             "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",  # a replacement has other contents than the commit
             "GIT_ALLOC_LIMIT": "256m",  # an object may declare a false size
             "GIT_ATTR_NOSYSTEM": "1",
             "LC_ALL": "C",  # ``_CUT_OFF`` matches messages in English

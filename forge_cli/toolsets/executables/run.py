@@ -65,7 +65,7 @@ def own_result(stdout: str) -> Any:
         return None
     try:
         value = _read_result(jsonable(json.loads(last)))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # the line is not JSON, or nested too deeply
         return None
     match value:
         case Custom() if before.strip():
@@ -81,6 +81,7 @@ def _read_result(said: Any) -> Any:
     value = as_result(said)
     if is_misfit(said, value):
         return said
+    # A program must not imitate the result that forge makes of a run.
     own = isinstance(value, Custom) and value.kind != KIND
     return value if own or is_well_known_kind(said.get("kind")) else None
 
@@ -205,6 +206,7 @@ def find_mistake(
 
 def _is_virtual(text: str, zones: set[str]) -> bool:
     root, _, rest = text.partition("/")
+    # A real path may begin with the name of a zone, too.
     return root == "" and rest.partition("/")[0] in zones and not os.path.lexists(text)
 
 

@@ -112,6 +112,7 @@ class PythonLanguage(Language):
             own = await tools.packages.interpreter(program, uv)
             return ProgramStart([str(own), *argv], places(own))
         check_installed(program)
+        # An embedded Python may not know its own executable.
         return ProgramStart([sys.executable or "python3", *argv])
 
 
@@ -155,6 +156,7 @@ def read_python(program: Program) -> None:
     source = program.entrypoint
     try:
         with warnings.catch_warnings(action="ignore"):
+            # Not with the ``__future__`` imports of this module.
             compile(source.read_bytes(), str(source), "exec", dont_inherit=True)
     except SyntaxError as error:
         place = f"{source.name}:{error.lineno or 1}:{error.offset or 1}"

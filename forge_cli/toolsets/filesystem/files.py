@@ -114,7 +114,9 @@ class Edit(Struct, frozen=True):
         if len(lines) > 1:
             where = f"{len(lines)} places, the first at {where}"
         summary = f"Changed {self.path} at {where}."
-        text = summary if self.quiet else for_model(summary, self.changes[2:])
+        text = summary
+        if not self.quiet:
+            text = for_model(summary, self.changes[2:])  # without the lines with file names
         return replace(
             Diff.of(self.path, self.replaced.before, self.replaced.after), model_text=text
         )

@@ -156,7 +156,7 @@ def _named(words: Sequence[str], at: int, launcher: Launcher) -> Iterator[tuple[
     if (
         not given
         and at < len(words)
-        and re.match(launcher.fetched, words[at])
+        and re.match(launcher.fetched, words[at])  # an empty pattern fits every operand
         and not words[at].startswith((".", "/", "~"))
     ):
         yield at, words[at]

@@ -285,6 +285,7 @@ async def all_pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> l
     """Return all pages of a list; raise TooMuchOffered beyond LISTED_MAX."""
     page = await ask(None)
     found = list(getattr(page, part))
+    # A server could send pages without end.
     while page.next_cursor is not None and len(found) <= LISTED_MAX:
         page = await ask(page.next_cursor)
         found += getattr(page, part)

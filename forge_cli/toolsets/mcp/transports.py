@@ -61,6 +61,7 @@ async def http_transport(
         request.extensions = {**request.extensions, "trace": trace}
 
     async def look(response: httpx2.Response) -> None:
+        # Not for requests of the authorization, nor for the stream that a GET opens.
         if response.request.method == "POST" and response.url == url:
             challenge = response.headers.get("www-authenticate", "")
             answered(response.status_code, response.reason_phrase, challenge)
@@ -129,6 +130,7 @@ async def child_transport(
             try:
                 async for line in _lines(child):
                     try:
+                        # By the names of the protocol only, not by those of the SDK's fields.
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
                         if (request := _answered(line)) is None:

@@ -485,6 +485,7 @@ class _Git:
             line.split()
             for line in (self.run("cat-file", "--batch-check", feed=feed) or b"").splitlines()
         ]
+        # A missing object has two words: its name and "missing".
         small = [
             line[0]
             for line in listed

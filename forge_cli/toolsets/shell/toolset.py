@@ -55,6 +55,7 @@ MAX_LINES = 64
 """Judged lines that are kept for open calls."""
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
+"""An estimate, to limit output by tokens."""
 RESULT = "shell.result"
 RULED = "ruled"
 """The basis of a line that rules pre-approve, so that nobody was asked about its deletions."""
@@ -160,6 +161,7 @@ class ShellToolset(Toolset):
         keeper = self._keeper
         if keeper and not keeper.commands:
             keeper = None
+        # A line of low risk only reads, so there is nothing to undo.
         if (keeper is None and judge is None) or self._line(command).verdict.risk == "low":
             return None
         around = keeper.trials if keeper else self._trials.folder
@@ -473,6 +475,7 @@ class ShellToolset(Toolset):
                 session, yield_time_ms, context.show, max_output_tokens * BYTES_A_TOKEN
             )
         except anyio.get_cancelled_exc_class():
+            # The model never learns the number of this session, so nothing could end it.
             self._sessions.close(session)
             await child.stop()
             raise session.interrupted() from None
@@ -586,6 +589,7 @@ class ShellToolset(Toolset):
             from forge_cli.sandbox.trial.trials import NotTried
 
             raise NotTried("commands are not confined")
+        # A trial gets no keys, because nobody has approved the line yet.
         secret = [name for name in self.config.env if KEY_NAME.search(name)]
         argv, cwd = bash_argv(command), self.env.workspace
         run = partial(

@@ -233,6 +233,7 @@ class SkillsToolset(Toolset):
 
 def _files_in(folder: Path) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
+        # Changed in place, so that os.walk skips the others.
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for name in names:
             path = os.path.relpath(Path(place, name), folder)
