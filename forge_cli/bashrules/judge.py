@@ -114,7 +114,9 @@ class CommandPart(Struct, frozen=True):
         """The rule that matched, and why the command may do more than its words say."""
         if self.match is None:
             return self.why or self.misfit or "no rule"
-        return f"{self.match.described}, but {self.why}" if self.why else self.match.described
+        if self.why:
+            return f"{self.match.described}, but {self.why}"
+        return self.match.described
 
 
 class Verdict(Struct, frozen=True):

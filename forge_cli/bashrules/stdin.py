@@ -46,7 +46,9 @@ def moves_shell(line: ReadLine) -> str:
     if any(command.assigned for command in line.commands):  # CDPATH changes what cd does
         return _ANYWHERE
     start = CommandPlace()
-    return line.text if any(start.after(command) != start for command in line.commands) else ""
+    if any(start.after(command) != start for command in line.commands):
+        return line.text
+    return ""
 
 
 def may_read(line: ReadLine) -> bool:

@@ -43,7 +43,9 @@ def _listing_and_reader(command: Simple) -> list[Simple] | None:
     if any(word.unknown or word.glob for word in inner) or not (is_last or texts[-1] == ";"):
         return None
     listing = replace(command, words=command.words[:at])
-    words = inner[:-1] if is_last else [ShellWord("-I"), ShellWord(_PLACEHOLDER), *inner]
+    words = inner[:-1]
+    if not is_last:
+        words = [ShellWord("-I"), ShellWord(_PLACEHOLDER), *inner]
     fed = Unknown(ADDED_BY_XARGS, printed_by=(tuple(listing.texts),))
     return [
         listing,

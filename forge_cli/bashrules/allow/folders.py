@@ -120,7 +120,9 @@ class CommandPlace(Struct, frozen=True):
         unsure = self.unsure or link_maker(command)
         steady = self.steady and _leaves_folders(command)
         unchanged = (folders, unsure, steady) == (self.folders, self.unsure, self.steady)
-        return self if unchanged else replace(self, folders=folders, unsure=unsure, steady=steady)
+        if unchanged:
+            return self
+        return replace(self, folders=folders, unsure=unsure, steady=steady)
 
     def leaves(self, command: Simple) -> bool:
         """Return True if the command is a ``cd`` that may lead out of the root."""

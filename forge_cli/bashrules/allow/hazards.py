@@ -113,7 +113,9 @@ def _inner(words: list[str], start: int, name: str) -> tuple[Wrapper, int | None
     if "starter" in program_named(name).kind:
         return Wrapper(), None
     runner = runner_named(name)
-    return (runner.wrapper, runner.inner(words, start)) if runner else (Wrapper(), start)
+    if runner is None:
+        return Wrapper(), start
+    return runner.wrapper, runner.inner(words, start)
 
 
 def _depends_on_words(name: str) -> bool:

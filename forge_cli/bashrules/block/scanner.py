@@ -289,7 +289,10 @@ class _Scanner:
         arithmetic = _ARITHMETIC.match(self.text, self.pos) is not None
         head = _EXPANSION.match(self.text, self.pos) if opener == "{" else None
         expansion = _expansion(head, quoted) if head else None
-        mark = self._marks.mark(expansion) if expansion else self._marks.variable("", quoted=quoted)
+        if expansion:
+            mark = self._marks.mark(expansion)
+        else:
+            mark = self._marks.variable("", quoted=quoted)
         owner.expand(self.pos, mark, quoted=quoted)
         self.pos = opens.end()
         kinds: dict[str, FrameKind] = {"(": "subst", "{": "braces", "[": "bracket"}

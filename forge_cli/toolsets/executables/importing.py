@@ -108,11 +108,10 @@ class Importer:
                     f"--as renames one tool, but there are {len(chosen)}: {names}",
                     hint="write the name of one tool after the source",
                 )
-            files = {
-                path: file
-                for path, file in listing.files.items()
-                if _folder_of(path, chosen) is not None
-            }
+            files: dict[str, OfferedFile] = {}
+            for path, file in listing.files.items():
+                if _folder_of(path, chosen) is not None:
+                    files[path] = file
             contents = await read_contents_of(source, files)
             with staging_folder(self.root) as place:
                 tools = [
@@ -161,11 +160,11 @@ class Importer:
             source, {path: _manifest_file(file) for path, file in files.items()}
         )
         names = {folder: _name_in(read[_join(folder, FILE)].data, folder) for folder in folders}
-        chosen = {
-            folder: name
-            for folder, name in names.items()
-            if not wanted or {folder, name} & set(wanted)
-        }
+        chosen: dict[str, str] = {}
+        for folder, name in names.items():
+            # A tool may be named by its folder or by the name in its manifest.
+            if not wanted or folder in wanted or name in wanted:
+                chosen[folder] = name
         for name in wanted:
             if not any(name in each for each in chosen.items()):
                 hint = did_you_mean(name, names.values())
@@ -287,11 +286,10 @@ def _checked(
 ) -> FoundTool:
     """Write a tool of a source to ``place`` and check it like the tools in the home."""
     start = f"{folder}/" if folder else ""
-    own = {
-        path.removeprefix(start): content
-        for path, content in contents.items()
-        if path.startswith(start)
-    }
+    own: dict[str, Content] = {}
+    for path, content in contents.items():
+        if path.startswith(start):
+            own[path.removeprefix(start)] = content
     label = f"{title}/{_join(folder, FILE)}"
     declared = parse_manifest(parse_document(own[FILE].data, label), label).name
     name = declared if rename is None else rename

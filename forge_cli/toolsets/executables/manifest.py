@@ -211,12 +211,16 @@ class Manifest(Config):
     def callers(self) -> ManualExecution | None:
         """The callers, label and category of the tool; None if the file does not declare them."""
         menu = self.manual_execution
-        return None if menu is None else ManualExecution(menu.mode, menu.label, menu.category)
+        if menu is None:
+            return None
+        return ManualExecution(menu.mode, menu.label, menu.category)
 
     def text(self) -> str:
         """Return the description for the model."""
-        usage = self.usage.strip()
-        return f"{self.description.strip()}\n\n{usage}" if usage else self.description.strip()
+        text = self.description.strip()
+        if usage := self.usage.strip():
+            text += f"\n\n{usage}"
+        return text
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -159,11 +159,12 @@ class ExecutablesToolset(Toolset):
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
         wanted = config.tools
         programs = Registry(home / "tools").scan()
-        return {
-            f"the executable '{each.name}'": f"{each.manifest.version} ({each.digest[:8]})"
-            for each in programs
-            if wanted is None or each.name in wanted
-        }
+        found: dict[str, str] = {}
+        for each in programs:
+            if wanted is None or each.name in wanted:
+                version = f"{each.manifest.version} ({each.digest[:8]})"
+                found[f"the executable '{each.name}'"] = version
+        return found
 
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:
@@ -199,17 +200,12 @@ class ExecutablesToolset(Toolset):
     @classmethod
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
         programs = Registry(places.home / "tools").scan()
-        return [
-            LockEntry(
-                "executables",
-                each.name,
-                f"~/.forge/tools/{each.name}",
-                each.digest,
-                each.manifest.version,
-            )
-            for each in programs
-            if config.tools is None or each.name in config.tools
-        ]
+        entries: list[LockEntry] = []
+        for each in programs:
+            if config.tools is None or each.name in config.tools:
+                place, version = f"~/.forge/tools/{each.name}", each.manifest.version
+                entries.append(LockEntry("executables", each.name, place, each.digest, version))
+        return entries
 
     def instructions(self) -> str | None:
         return INSTRUCTIONS if self._makes_tools else None

@@ -208,11 +208,10 @@ def _all_files(words: Sequence[str], server: McpServer, workspace: Path) -> list
         if path.is_relative_to(workspace)
     )
     known = {os.path.normpath(workspace / name) for name in named}
-    around = {
-        os.path.relpath(path, workspace): content
-        for path, content in found.items()
-        if str(path) not in known
-    }
+    around: dict[str, str] = {}
+    for path, content in found.items():
+        if str(path) not in known:
+            around[os.path.relpath(path, workspace)] = content
     return [*named.items(), *sorted(around.items())]
 
 

@@ -83,7 +83,9 @@ class KeptTokens:
     async def get_tokens(self) -> OAuthToken | None:
         from mcp.shared.auth import OAuthToken
 
-        return OAuthToken.model_validate(self.entry["tokens"]) if "tokens" in self.entry else None
+        if "tokens" not in self.entry:
+            return None
+        return OAuthToken.model_validate(self.entry["tokens"])
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store tokens with their expiry and their issuer."""
@@ -195,11 +197,11 @@ def _ask_for(provider: OAuthClientProvider, scopes: Sequence[str]) -> None:
 def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
     """Return the OAuth settings of a server with ``${VAR}`` replaced from the environment."""
     said = server.oauth or McpOauth()
-    secret = {
-        name: value
-        for name in ("client_id", "client_secret")
-        if (value := getattr(said, name)) is not None
-    }
+    secret: dict[str, str] = {}
+    for name in ("client_id", "client_secret"):
+        value = getattr(said, name)
+        if value is not None:
+            secret[name] = value
     return said.model_copy(
         update=expand_variables(secret, os.environ, lambda name: said.where(name) or where)
     )

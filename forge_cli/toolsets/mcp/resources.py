@@ -141,7 +141,9 @@ def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> l
     uri: JsonObject = {"type": "string", "description": "The URI of a resource, as it is listed"}
 
     async def list_resources(args: Args, context: ToolContext) -> ResultValue:
-        wanted = [_find(those, args["server"])] if "server" in args else list(those.values())
+        wanted = list(those.values())
+        if "server" in args:
+            wanted = [_find(those, args["server"])]
         rows: list[JsonObject] = []
         for each in wanted:
             rows += [_describe(each.name, found) for found in await each.list_resources()]

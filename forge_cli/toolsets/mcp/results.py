@@ -98,7 +98,9 @@ def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
 
 def as_one(parts: Sequence[ResultValue]) -> ResultValue:
     """Combine several parts into one result."""
-    return parts[0] if len(parts) == 1 else joined(part for part in parts if part != Text(""))
+    if len(parts) == 1:
+        return parts[0]
+    return joined(part for part in parts if part != Text(""))
 
 
 def _block_value(block: mcp_types.ContentBlock) -> ResultValue:

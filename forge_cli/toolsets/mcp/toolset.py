@@ -253,7 +253,9 @@ class McpToolset(Toolset):
 
     def _wish_for_rights(self, connection: Connection, scope: str) -> str:
         """Return what rights a server wants, and the remedy; the next login asks for them."""
-        wish = f"wants more rights: the scope {visible(scope)}" if scope else "wants more rights"
+        wish = "wants more rights"
+        if scope:
+            wish += f": the scope {visible(scope)}"
         store = McpTokens(self.env.home)
         url = str(connection.server.url)
         entry = store.find(url)

@@ -87,11 +87,11 @@ def _is_new_file(change: PathChange) -> bool:
 
 def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
     """Return the new files on disk; fewer than new paths means that hard links were made."""
-    return {
-        (change.zone, change.after.number)
-        for change in changes
-        if change.after and _is_new_file(change)
-    }
+    files: set[tuple[str, int]] = set()
+    for change in changes:
+        if change.after and _is_new_file(change):
+            files.add((change.zone, change.after.number))
+    return files
 
 
 def _was_made(change: PathChange, made: MadeBySession | None) -> bool:

@@ -35,11 +35,10 @@ class MadeFolder(Struct, frozen=True):
     @property
     def size(self) -> str:
         """The size of its contents, such as ``862 files, 12 MB``."""
-        sizes = [
-            change.after.size
-            for change in self.inside
-            if change.after and change.after.kind != "folder"
-        ]
+        sizes: list[int] = []
+        for change in self.inside:
+            if change.after and change.after.kind != "folder":
+                sizes.append(change.after.size)
         return f"{counted(len(sizes), 'file')}, {readable_size(sum(sizes))}"
 
 

@@ -173,11 +173,10 @@ class ShellPolicy:
     def place(self) -> Place:
         """The working directory and the zones, as they are now."""
         zones = self.sandbox.zones
-        unasked = [
-            zone.path
-            for zone in zones
-            if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED
-        ]
+        unasked: list[Path] = []
+        for zone in zones:
+            if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED:
+                unasked.append(zone.path)
         return Place(
             folder=self.workspace,
             readable=tuple(zone.path for zone in zones),
@@ -216,7 +215,9 @@ class ShellPolicy:
     @property
     def try_first(self) -> TrySetting:
         """Whether commands are tried; a setting of the user has priority."""
-        return self.worker.try_first if self.user.try_first == "auto" else self.user.try_first
+        if self.user.try_first == "auto":
+            return self.worker.try_first
+        return self.user.try_first
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
         yield from ((_WORKER, self.worker), (_USER, self.user))

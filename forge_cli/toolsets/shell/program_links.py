@@ -33,14 +33,8 @@ def harmless_links(changes: Iterable[PathChange], zones: Iterable[Path]) -> set[
     for change in changes:
         if change.before is not None or change.after is None or change.after.kind != "link":
             continue
-        top = next(
-            (
-                change.parts[:end]
-                for end in range(len(change.parts))
-                if (change.zone, change.parts[:end]) in folders
-            ),
-            None,
-        )
+        ways = (change.parts[:end] for end in range(len(change.parts)))
+        top = next((way for way in ways if (change.zone, way) in folders), None)
         if top is None:
             continue
         target = change.after.detail

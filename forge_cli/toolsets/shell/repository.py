@@ -107,13 +107,11 @@ class Repository:
         self._changes = changes
         self._ends = ends
         self.folder = Path(zone, *parts)
-        self._inside = {
-            "/".join(change.parts[len(parts) :]): change
-            for change in changes.changes
-            if change.zone == zone
-            and change.parts[: len(parts)] == parts
-            and len(change.parts) > len(parts)
-        }
+        self._inside: dict[str, PathChange] = {}
+        for change in changes.changes:
+            inside = change.parts[len(parts) :]
+            if inside and change.zone == zone and change.parts[: len(parts)] == parts:
+                self._inside["/".join(inside)] = change
         self._files = {str(change.path): change for change in changes.changes}
         self.unseen = 0
         """Differences that git could not show."""
@@ -259,11 +257,11 @@ class Repository:
         except ValueError:
             return None
         names = sorted(before.keys() | after.keys())
-        return [
-            StagedChange(name, before.get(name), after.get(name))
-            for name in names
-            if before.get(name) != after.get(name)
-        ]
+        staged: list[StagedChange] = []
+        for name in names:
+            if before.get(name) != after.get(name):
+                staged.append(StagedChange(name, before.get(name), after.get(name)))
+        return staged
 
     # --- what people see
 
@@ -486,11 +484,10 @@ class _Git:
             for line in (self.run("cat-file", "--batch-check", feed=feed) or b"").splitlines()
         ]
         # A missing object has two words: its name and "missing".
-        small = [
-            line[0]
-            for line in listed
-            if len(line) == 3 and line[1] == b"blob" and int(line[2]) <= _READ_AT_MOST
-        ]
+        small: list[bytes] = []
+        for line in listed:
+            if len(line) == 3 and line[1] == b"blob" and int(line[2]) <= _READ_AT_MOST:
+                small.append(line[0])
         found: dict[str, bytes] = {}
         at = 0
         said = self.run("cat-file", "--batch", feed=b"".join(name + b"\n" for name in small)) or b""

@@ -128,16 +128,15 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     records = [change for change in tried.changes.changes if change.key in shown.records]
     others = [change for change in tried.changes.changes if change.key not in shown.records]
     gone = {str(change.path) for change in others if change.what in ("deleted", "replaced")}
-    made = (
-        change
-        for change in others
-        if change.before is None and change.after and change.after.kind == "folder"
-    )
+    folders: set[str] = set()
+    for change in others:
+        if change.before is None and change.after and change.after.kind == "folder":
+            folders.add(str(change.path))
     return TrialExtent(
         paths=frozenset(str(change.path) for change in others if change.after is not None),
         made=frozenset(str(change.path) for change in others if change.before is None),
         deleted=frozenset(gone),
-        folders=frozenset(str(change.path) for change in made),
+        folders=frozenset(folders),
         repositories=frozenset(str(change.path).rpartition("/.git/")[0] for change in records),
         protected=shown.protected > 0,
     )

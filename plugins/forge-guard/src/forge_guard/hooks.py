@@ -266,7 +266,9 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
         # Judged by a name that no tool of forge has, so that it is on record.
         unknown = f"{tool}:{data.get('tool_name')}", {"input": data.get("tool_input")}
         return replace(asked, calls=(unknown,), doubt=str(doubt))
-    shell = hook.shell_of(env) if any(name == "shell" for name, _ in calls) else "bash"
+    shell: str | None = "bash"
+    if any(name == "shell" for name, _ in calls):
+        shell = hook.shell_of(env)
     given = data.get("tool_input")
     unconfined = isinstance(given, dict) and bool(given.get("dangerouslyDisableSandbox"))
     why = _other_shell(tool, shell)

@@ -126,7 +126,9 @@ def _markdown(page: Page) -> str:
     if tree is None or tree.tag != "html":  # trafilatura takes some fragments for no HTML at all
         text = f"<html><body>{text}</body></html>"
         tree = trafilatura.load_html(text)
-    title = " ".join((tree.findtext(".//title") or "").split()) if tree is not None else ""
+    title = ""
+    if tree is not None:
+        title = " ".join((tree.findtext(".//title") or "").split())
     content = convert_small(tree, page.url) or trafilatura.extract(
         text,
         url=page.url,

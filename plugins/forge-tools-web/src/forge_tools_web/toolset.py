@@ -120,7 +120,9 @@ class WebToolset(Toolset):
                 "web_search has no search engine: set toolsets.web.search_url in the worker file"
             )
         found = (await search.search(self._fetcher, self.config.search_url, query))[:limit]
-        count = f"{len(found)} result{'' if len(found) == 1 else 's'}" if found else "No results"
+        count = "No results"
+        if found:
+            count = f"{len(found)} result{'' if len(found) == 1 else 's'}"
         return Custom(
             "web.results", found, summary=f"{count} for {query!r}", display=DisplayHints("table")
         )
