@@ -134,7 +134,7 @@ def _unknown_keys(said: JsonObject) -> str:
 def checked(said: Any) -> HookAnswer:
     """Return a valid answer, with a note that can be shown.
 
-    An unknown verdict blocks, because whoever wrote it meant to stop the call.
+    An unknown verdict blocks, because its author meant to stop the call.
     """
     problem = f"it did not answer with {_SHAPE}"
     if not isinstance(said, HookAnswer):
@@ -392,9 +392,8 @@ class Hooks:
     async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> HookResult:
         """Run one hook; report a failure as a warning, and its note as a status."""
         try:
-            heard = HookResult(
-                await (self._observe if hook.config.observer else self._run)(hook, told)
-            )
+            run = self._observe if hook.config.observer else self._run
+            heard = HookResult(await run(hook, told))
         except HookFailed as failure:
             self._say("warning", hook, str(failure), call_id)
             return HookResult(HookAnswer(), str(failure))

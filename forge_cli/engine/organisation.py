@@ -124,6 +124,7 @@ class Organisation(Struct, frozen=True):
             )
         if self.policy.require.isolation is None or wanted.level is IsolationLevel.REQUIRED:
             return wanted
+        # A network that the worker states stays as it is.
         network = wanted.network if wanted.network_where else IsolationLevel.REQUIRED.network
         return replace(
             wanted,

@@ -98,7 +98,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         refused = any(
             isinstance(each, OSError) and each.errno == errno.ECONNREFUSED for each in reasons
         )
-        # the innermost cause says most
+        # The innermost cause is the most specific.
         messages = list(filter(None, map(_message, reversed(reasons))))
         why = messages[0] if messages else type(error).__name__
         hint = f"is the server running? {self.address_variable} says where it is"
@@ -302,7 +302,9 @@ def is_too_long(status: int, code: str, said: str) -> bool:
 
 def http_text(status: int, message: str) -> str:
     """Return a status with its message, as ``HTTP 429: slow down``."""
-    return f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    if message:
+        return f"HTTP {status}: {message}"
+    return f"HTTP {status}"
 
 
 def read_error(body: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.models.failures import Endpoint, ProviderFailure
 
+# Slow to load, so it is imported with the first request: most commands ask no model.
 if TYPE_CHECKING:
     import httpx2
 

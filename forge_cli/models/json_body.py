@@ -87,7 +87,7 @@ def _json(value: Any, encode: Callable[[Any], str]) -> str:
         text = encode(jsonable(value))
     if _fits_utf8(text):
         return text
-    # a lone surrogate is no character; its escape at least shows what was there
+    # A lone surrogate has no UTF-8; its escape at least shows its number.
     return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 

@@ -91,7 +91,9 @@ def make_plan(
     counts = BatchCounts()
     changed: list[str] = []
     keys: set[str] = set()
-    wanted = restart.keys if restart and restart.keys else frozenset()
+    wanted = frozenset[str]()
+    if restart and restart.keys:
+        wanted = restart.keys
     for item in inputs.checked():
         counts.total += 1
         known = record.items.get(item.key)
@@ -354,6 +356,7 @@ class Batch:
         attempt = self._running.pop(end.key)
         self.counts.running -= 1
         self.spending.add(end.result)
+        # The worker cannot be opened at all, so no other item needs to try.
         if not end.opened and not self._opened:
             self._problem = self._problem or EveryItemFails(end)
             return

@@ -354,4 +354,6 @@ def field_text(value: Any) -> str:
     """Return a field as text: a string as it is, nothing for null, anything else as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

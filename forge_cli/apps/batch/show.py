@@ -44,6 +44,7 @@ class BatchReport:
         self._out = out
         self._as_json = as_json
         self._since = time.monotonic()
+        # CI systems may offer a terminal, but keep every frame that is drawn.
         self._live = can_draw(sys.stderr) and not os.environ.get("CI")
         self._ended = threading.Event()
 
@@ -179,7 +180,9 @@ class BatchScreen:
 
     def _trouble(self) -> list[str]:
         problem = self._provider()
-        return [cut(visible(problem), MAX_ERROR, "end")] if problem else []
+        if problem:
+            return [cut(visible(problem), MAX_ERROR, "end")]
+        return []
 
     def _facts(self, seconds: float) -> list[str]:
         counts = self.counts

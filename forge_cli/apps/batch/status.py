@@ -50,6 +50,7 @@ def status(
     counts = BatchCounts(record.total)
     for item in record.current.values():
         counts.add(item.state)
+    # In the files, an item that runs now looks like an interrupted one.
     counts.running = len(record.in_state("interrupted")) if running else 0
     code = counts.exit_code(spent=record.exit_code == ExitCode.LIMIT and not running)
     if as_json:

@@ -383,7 +383,9 @@ def open_store(results: Path) -> Iterator[BatchStore]:
         except BlockingIOError:
             # The journal still names the last run if the process with the lock has not begun.
             record = read_record(results)
-            who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
+            who = ""
+            if record.pid and record.exit_code is None:
+                who = f" (pid {record.pid})"
             raise ForgeError(
                 f"{results} is in use by another forge batch{who}", hint="wait for it to end"
             ) from None

@@ -85,7 +85,9 @@ class SharedPace:
     @property
     def pause(self) -> float:
         """Seconds until the next request may start."""
-        return max(0.0, self._not_before - self._clock()) if self._not_before else 0.0
+        if self._not_before:
+            return max(0.0, self._not_before - self._clock())
+        return 0.0
 
     def request(self) -> AbstractAsyncContextManager[None]:
         return self

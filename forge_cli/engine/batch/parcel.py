@@ -247,6 +247,7 @@ class ItemHost:
 
     def take(self, message: str) -> None:
         """Pass on a message of the process that started the batch."""
+        # The process may have ended, which ``_read`` notices.
         with self._lock, suppress(OSError, ValueError):
             if self._process.stdin:
                 self._process.stdin.write(message.encode() + b"\n")
@@ -304,6 +305,7 @@ class ItemHost:
             self._has_ended = True
             for ended in list(self._ends.values()):
                 ended.set()
+            # A delivery failed, so the results of further work would be lost.
             if not last:
                 self.close()
 

@@ -29,7 +29,7 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
 
 
 def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
-    """Return the answer for a call that is refused without asking anybody."""
+    """Return the answer for a call that is refused without a question."""
     kind = "blocked" if refusal.status == "blocked" else "refused"
     return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
 

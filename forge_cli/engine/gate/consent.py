@@ -83,6 +83,7 @@ class Consent:
             return Consented(judged)
         if verdict.approval is Approval.BLOCKED:
             self._refuse_blocked(judged)
+        # An earlier process has already recorded this approval.
         if reopened is not None and reopened.take_approval(judged.call):
             return Consented(judged)
         was_refused = reopened is not None and reopened.was_refused(judged.call)
@@ -195,7 +196,9 @@ class Consent:
         from forge_cli.engine.gate.rule_question import RuleQuestion
 
         question = RuleQuestion(self._judge, self.controller, self.requests, self._toolbox)
-        return await question.answer(asking, rule) if question.has_person else None
+        if question.has_person:
+            return await question.answer(asking, rule)
+        return None
 
     async def _person(self, asking: Asking) -> ApprovalDecision:
         """Ask a person."""
@@ -230,7 +233,9 @@ class Consent:
         if decision.by != "user":
             who = "denied"
             why = f"; why it asked: {judged.verdict.reason}{_rule_place(judged)}"
-        unchanged = ", and nothing was changed" if asking.preview and asking.preview.tried else ""
+        unchanged = ""
+        if asking.preview and asking.preview.tried:
+            unchanged = ", and nothing was changed"
         sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
         raise Refusal("denied", sentence, by=decision.by, rule=why)
 
@@ -278,7 +283,9 @@ class Consent:
 
 
 def _rule_place(judged: Judged) -> str:
-    return f" ({judged.verdict.where})" if judged.verdict.where else ""
+    if judged.verdict.where:
+        return f" ({judged.verdict.where})"
+    return ""
 
 
 def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:

@@ -53,7 +53,7 @@ class ApprovalController:
         parent: ApprovalController | None = None,
         hooks: WorkerHooks | None = None,
     ) -> None:
-        """Make a controller; if ``parks`` is True, a request that reaches nobody waits on disk.
+        """Make a controller; if ``parks`` is True, a request without a listener waits on disk.
 
         ``parent`` is the controller of the parent worker.
         """
@@ -74,6 +74,7 @@ class ApprovalController:
         """The mode of the session; a parent's read-only mode applies to child workers, too."""
         if self._parent is None:
             return self._session_mode
+        # Child workers do not inherit ``acceptEdits``.
         return "readOnly" if self._parent.session_mode == "readOnly" else "ask"
 
     def draft_allows(self, extent: TrialExtent | None) -> bool:
@@ -101,15 +102,19 @@ class ApprovalController:
     @cached_property
     def rule_question_lock(self) -> anyio.Lock:
         """The lock that lets one worker of the session at a time ask about a rule."""
-        return self._parent.rule_question_lock if self._parent else anyio.Lock()
+        if self._parent:
+            return self._parent.rule_question_lock
+        return anyio.Lock()
 
     @cached_property
     def _prompt_lock(self) -> anyio.Lock:
-        return self._parent._prompt_lock if self._parent else anyio.Lock()
+        if self._parent:
+            return self._parent._prompt_lock
+        return anyio.Lock()
 
     @property
     def attended(self) -> bool:
-        """True if a request can reach somebody."""
+        """True if a request can reach a person or a program."""
         return self.callback is not None or self.bus.attended
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
@@ -119,7 +124,7 @@ class ApprovalController:
     def settled(self, call: AskedCall) -> ApprovalDecision | None:
         """Return the answer of an earlier grant or of the approval mode.
 
-        Return None if somebody must be asked.
+        Return None if a person or a program must be asked.
         """
         if given := self._grants.covering(call):
             rules = given.text if given.below else "; ".join(map(str, given.rules))
@@ -145,7 +150,7 @@ class ApprovalController:
         may_park: bool = True,
         names: Sequence[str] = (),
     ) -> ApprovalDecision:
-        """Settle a request, asking if needed; one prompt at a time, and every hook is told.
+        """Settle a request, and ask if necessary; one prompt at a time, with all its hooks.
 
         A grant for the session is remembered by ``fingerprint``, else by that of the request, else
         by one of its tool and args. ``needs`` are the rules that would allow the call, ``trial`` is
@@ -180,7 +185,7 @@ class ApprovalController:
     async def request_form(
         self, request: ApprovalRequest, fill_in: Callable[[], Awaitable[Given]]
     ) -> Given | ApprovalDecision:
-        """Have a form filled in that needs no approval; hooks are told of it, and may deny it."""
+        """Ask for a form that needs no approval; hooks are notified, and may deny it."""
         async with self._prompt_lock:
             if self.hooks:
                 return await self.hooks.while_asked(
@@ -240,7 +245,9 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
             read(ApprovalDecision, wire(decision))  # or the record could not be read
             # A callback cannot claim another origin, such as a rule or a hook.
             could_not_ask = not decision and decision.by == "headless"
-            return decision if could_not_ask else replace(decision, by="user")
+            if could_not_ask:
+                return decision
+            return replace(decision, by="user")
     note = f"the approval callback returned {reprlib.repr(given)}, which is not a decision"
     return ApprovalDecision(False, note=note, by="headless")
 

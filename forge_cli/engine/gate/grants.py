@@ -130,7 +130,7 @@ class SessionGrants(Struct):
 
     all: list[Given] = field(default_factory=list)
     _asked: list[tuple[str | None, list[set[str]], GrantOffer | None]] = field(default_factory=list)
-    """Every call so far about which somebody was asked."""
+    """Every call so far that asked."""
     _created: set[str] = field(default_factory=set)
     """Paths that granted trials created; later trials in the same folder may delete them."""
 
@@ -159,7 +159,9 @@ class SessionGrants(Struct):
 
         The trial may delete only what was shown when the grant was given, or was created since.
         """
-        gone = trial.extent.deleted - self._created if trial.extent else frozenset[str]()
+        gone = frozenset[str]()
+        if trial.extent:
+            gone = trial.extent.deleted - self._created
         for each in self.all:
             if (
                 each.below
@@ -186,7 +188,7 @@ class SessionGrants(Struct):
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """Return the grants that could be given for a call, the narrowest first.
 
-        Each says how many earlier calls it would have covered.
+        Each has the number of earlier calls that it would have covered.
         """
         given = self._real_keys
         missing = [need for need in without_kept(call.needs) if given.isdisjoint(_keys(need))]
@@ -218,7 +220,7 @@ class SessionGrants(Struct):
         )
 
     def note(self, call: AskedCall) -> None:
-        """Record that somebody is asked about a call."""
+        """Record that a call asks."""
         self._asked.append((call.fingerprint, [_keys(need) for need in call.needs], call.below))
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:

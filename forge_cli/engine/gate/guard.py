@@ -149,6 +149,7 @@ class Guard:
 
     def _context(self, requested: Requested, clock: CallClock, consented: Consented) -> ToolContext:
         """Return the context of an executed call, which may change files, ask and call tools."""
+        # Many tools take no context.
         from forge_cli.engine.gate.contexts import ToolCalls, preview_context
 
         judged = consented.judged

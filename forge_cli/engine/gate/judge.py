@@ -292,7 +292,9 @@ async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict
         verdict = await _verdict_of_parent(judge, offer, judged, child)
         if verdict and verdict.approval is Approval.BLOCKED:
             return blocked_by_parent(judge.worker.name, verdict)
-    return await blocked_above(judge.parent, judged, child) if judge.parent else None
+    if judge.parent:
+        return await blocked_above(judge.parent, judged, child)
+    return None
 
 
 async def _verdict_of_parent(

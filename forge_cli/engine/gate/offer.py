@@ -26,8 +26,10 @@ _json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 def size_of(text: str) -> int:
     """Return the size in bytes, a better measure of tokens than the number of characters."""
+    if text.isascii():
+        return len(text)
     # A surrogate without its partner cannot be encoded, hence "replace".
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return len(text.encode("utf-8", "replace"))
 
 
 def text_tokens(text: str) -> int:
@@ -38,7 +40,9 @@ def text_tokens(text: str) -> int:
 def text_for_model(tool: Tool) -> str:
     """Return the description of a tool with people's feedback, for the worker's model."""
     feedback = getattr(tool, "feedback", "")
-    return f"{tool.description}\n\n{feedback}" if feedback else tool.description
+    if feedback:
+        return f"{tool.description}\n\n{feedback}"
+    return tool.description
 
 
 def definition_tokens(tool: Tool) -> int:

@@ -46,6 +46,7 @@ def outcome_of(
                 return _with_value(
                     ToolOutcome.failed(call, status, sentence, by="tool"), error.value
                 )
+    # Loaded with the first unexpected error.
     from forge_cli.engine.gate.debugging import place_of, report_traceback
 
     trace = report_traceback(error)

@@ -1,4 +1,4 @@
-"""The outlook of a call: its verdict before anybody asks for it."""
+"""The outlook of a call: its verdict before the call is made."""
 
 from __future__ import annotations
 

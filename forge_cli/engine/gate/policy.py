@@ -88,7 +88,9 @@ class Policy(Struct, frozen=True):
             verdict = replace(verdict, unruled=False)
         if self.caution:
             verdict = replace(verdict, reason=f"{verdict.reason}; {self.caution}")
-        return replace(verdict, grants=grants) if grants or verdict.grants else verdict
+        if grants or verdict.grants:
+            return replace(verdict, grants=grants)
+        return verdict
 
     @property
     def _unnamed(self) -> Verdict:

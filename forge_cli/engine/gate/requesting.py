@@ -62,7 +62,9 @@ class Requests:
 
     def needs(self, judged: Judged) -> Needs:
         """Return the rules that would allow a call; none if it may have run already."""
-        return () if self._judge.may_have_run(judged) else judged.verdict.grants
+        if self._judge.may_have_run(judged):
+            return ()
+        return judged.verdict.grants
 
     def asked(self, judged: Judged) -> AskedCall:
         """Return the facts of a call before it is tried."""

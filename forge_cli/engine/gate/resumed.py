@@ -36,7 +36,7 @@ class ResumedCalls:
         return call.id in self._pending or call.id in self._approved
 
     def was_refused(self, call: ToolCall) -> bool:
-        """Return True if somebody has denied the call since; no policy turns that into a yes."""
+        """Return True if the call was denied since; no policy turns that into a yes."""
         pending = self._pending.get(call.id)
         return pending is not None and pending.answer is not None and not pending.answer.approved
 

@@ -106,7 +106,9 @@ class RuleQuestion:
         return decision.approved
 
     def _save(self, rule: GrantRule, file: str, decision: ApprovalDecision) -> None:
-        said = rule if decision.approved else replace(rule, user_says=rule.user_refuses)
+        said = rule
+        if not decision.approved:
+            said = replace(rule, user_says=rule.user_refuses)
         try:
             plan_edit(Path(file), [said], user=True).write()
         except CannotEditError as error:

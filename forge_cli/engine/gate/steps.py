@@ -209,7 +209,9 @@ class Judged(Struct, frozen=True):
     @property
     def calling_tool(self) -> str | None:
         """The tool that makes the call, as requests name it."""
-        return self.caller.value if isinstance(self.caller, CallingTool) else None
+        if isinstance(self.caller, CallingTool):
+            return self.caller.value
+        return None
 
     @property
     def paths(self) -> dict[str, str]:
@@ -265,7 +267,7 @@ class Performed(Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """The end of a call that nobody is asked about, or that somebody denied."""
+    """The end of a call that is not executed, whether it asked before or not."""
 
     def __init__(
         self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = ""

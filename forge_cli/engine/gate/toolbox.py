@@ -231,7 +231,9 @@ class OpenToolset:
 
 def toolset_title(name: str, source: Source) -> str:
     """Return the name of a toolset for errors, with its distribution if that is not forge."""
-    return f"toolsets.{name}" if source.kind == "builtin" else f"toolsets.{name} ({source.origin})"
+    if source.kind == "builtin":
+        return f"toolsets.{name}"
+    return f"toolsets.{name} ({source.origin})"
 
 
 def toolset_failure(
@@ -255,7 +257,9 @@ def prefixed(prefix: str | None, name: str) -> str:
     """Return the name of a tool with the prefix of its toolset."""
     if not prefix:
         return name
-    return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
+    if prefix.endswith(("_", "-")):
+        return f"{prefix}{name}"
+    return f"{prefix}_{name}"
 
 
 @dataclass(eq=False)
@@ -295,6 +299,7 @@ class Toolbox:
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
                     found[offer.tool.name] = choose(self, other, offer, opened)
+        # In place, because the judge has the same mapping.
         self.offers.clear()
         self.offers.update(found)
         return self.offers

@@ -307,7 +307,9 @@ def _server(entry: LockEntry) -> str:
 
 def _is_of(name: str, label: str) -> bool:
     """Return True if a tool or server belongs to the worker with this label."""
-    return name.startswith(label) if label else ":" not in name.partition("/")[0]
+    if label:
+        return name.startswith(label)
+    return ":" not in name.partition("/")[0]
 
 
 class _Admission:

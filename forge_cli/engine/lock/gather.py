@@ -307,7 +307,9 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
 
 def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
     """Return the entry of a tool. Its name is not hashed, so that a renamed tool is recognized."""
-    effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
+    effects: list[str] | None = None
+    if tool.effects is not None:
+        effects = sorted(effect.value for effect in tool.effects)
     definition = getattr(tool, "definition", None)
     seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode, definition)
     return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
@@ -350,6 +352,7 @@ _MACHINE_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cac
 
 def distribution_of(package: str) -> str | None:
     """Return the distribution of a package, or None if it was not installed as one."""
+    # Slow to load, and needed only for locks and policies.
     from importlib.metadata import packages_distributions
 
     top = package.partition(".")[0]

@@ -55,6 +55,7 @@ class _LockedFinder(MetaPathFinder):
         for finder in sys.meta_path:
             if spec is None and finder is not self and hasattr(finder, "find_spec"):
                 spec = finder.find_spec(fullname, path, target)
+        # A namespace package has no loader and no code.
         if spec is None or spec.loader is None:
             return spec
         loader = spec.loader

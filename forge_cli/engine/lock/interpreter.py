@@ -64,7 +64,9 @@ def _is_package(folder: os.DirEntry[str]) -> bool:
 
 
 def _content(place: Path) -> dict[str, bytes]:
-    return files_below(place) if place.is_dir() else {place.name: place.read_bytes()}
+    if place.is_dir():
+        return files_below(place)
+    return {place.name: place.read_bytes()}
 
 
 def _path_files() -> Iterator[LockEntry]:

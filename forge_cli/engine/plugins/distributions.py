@@ -129,7 +129,9 @@ def read_package(text: str) -> tuple[str, str]:
 def _local_name(path: Path, shown: str) -> str:
     """Return the name of a project or a wheel."""
     if os.path.isfile(path):
-        return path.name.partition("-")[0] if path.suffix == ".whl" else ""
+        if path.suffix == ".whl":
+            return path.name.partition("-")[0]
+        return ""
     if not os.path.exists(path):
         raise UsageError(f"there is no file or folder {shown}")
     try:
@@ -138,7 +140,9 @@ def _local_name(path: Path, shown: str) -> str:
         raise UsageError(f"{shown} is not a project: it has no pyproject.toml") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{shown}/pyproject.toml cannot be read: {error}") from None
-    return str(project.get("name", "")) if isinstance(project, dict) else ""
+    if isinstance(project, dict):
+        return str(project.get("name", ""))
+    return ""
 
 
 def run_pip(
@@ -175,7 +179,10 @@ def _program(command: str) -> list[str]:
             hint="install forge with 'uv tool install forge-workers' or "
             "'pipx install forge-workers', or in a venv",
         )
-    more = ["--disable-pip-version-check"] if find_spec("pip") else ["--python", sys.executable]
+    # uv has no environment of its own, and has to be told which one is meant.
+    more = ["--python", sys.executable]
+    if find_spec("pip"):
+        more = ["--disable-pip-version-check"]
     return [*package_manager(), command, *more]
 
 

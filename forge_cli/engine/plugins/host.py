@@ -101,7 +101,9 @@ class PluginHost:
 
     def unknown_names(self) -> Iterator[str]:
         """Yield a message for each name in FORGE_LOAD_PLUGINS that has no plugins."""
-        return find_unknown_names(self._installed) if self.stated is None else iter(())
+        if self.stated is None:
+            return find_unknown_names(self._installed)
+        return iter(())
 
     def clash(self, plugin: Plugin) -> str | None:
         """Return why a third-party plugin is never used: forge's own plugins keep their names."""
@@ -323,7 +325,7 @@ class PluginHost:
         return self._within(plugin, self._answers, plugin, hook, merge)
 
     def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:
-        """Call a plugin's code; what it raises becomes a PluginError with the plugin's name."""
+        """Call a plugin's code; its exceptions become PluginErrors with the plugin's name."""
         if clash := self.clash(plugin):
             raise PluginError(clash, hint=_remedy(plugin))
         plugin.announce()
@@ -357,7 +359,9 @@ class PluginHost:
             if isinstance(answer, str) or not isinstance(answer, Iterable):
                 problem = f"gives {reprlib.repr(answer)} by {hook}, which has to give a list"
                 raise _plugin_error(plugin, problem)
-        return list(chain.from_iterable(answers)) if merge else list(answers)
+        if merge:
+            return list(chain.from_iterable(answers))
+        return list(answers)
 
     def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:
         # pluggy asks all plugins at once; leaving out all others asks only this one

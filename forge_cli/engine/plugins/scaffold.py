@@ -51,7 +51,9 @@ class PluginKind(Enum):
 
     @property
     def package(self) -> str:
-        return "forge-tools-" if self is PluginKind.TOOLSET else f"forge-{self.value}-"
+        if self is PluginKind.TOOLSET:
+            return "forge-tools-"
+        return f"forge-{self.value}-"
 
     @property
     def entry(self) -> str:

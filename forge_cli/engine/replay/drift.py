@@ -237,7 +237,9 @@ def _first_difference(
 
 
 def _shown(value: Any) -> str:
-    return "(nothing)" if value is None else _cut(json.dumps(value, ensure_ascii=False), 0)
+    if value is None:
+        return "(nothing)"
+    return _cut(json.dumps(value, ensure_ascii=False), 0)
 
 
 def other_verdict(call: ToolCall, recorded: PastVerdict, now: Verdict) -> Drift | None:

@@ -245,6 +245,7 @@ def _starts(lines: Sequence[Line]) -> Iterator[int]:
                 said = index
             case events.TurnStart(turn=turn):
                 if turn == 1 and not is_fresh:
+                    # A task begins with its message, which is before the turn that reads it.
                     yield index if said is None else said
                 said = None
                 is_fresh = False

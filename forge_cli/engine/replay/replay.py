@@ -85,7 +85,9 @@ class Replay:
     _place: int = 0
     _told: RecordedPrompt | None = None
     _looked: dict[str, set[PurePosixPath]] = field(default_factory=dict)
+    """The paths of each call that was made again, by its ID."""
     _touched: set[PurePosixPath] = field(default_factory=set)
+    """The paths that calls would have changed if they had been made again."""
 
     keeps_ids: ClassVar[bool] = True
 
@@ -122,7 +124,9 @@ class Replay:
     def left(self) -> RecordedTurn | None:
         """The next recorded turn, or None."""
         following = self._place + 1
-        return self.track.turns[following] if following < len(self.track.turns) else None
+        if following < len(self.track.turns):
+            return self.track.turns[following]
+        return None
 
     async def aclose(self) -> None:
         """Do nothing, because nothing is open."""

@@ -148,7 +148,7 @@ class OpenCalls:
 
 
 def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool, bool]:
-    # calls inside of others first, then those of a child worker, then the child, then its parent
+    # First calls inside of others, then the calls of a child worker, the child, and its parent.
     is_inner = isinstance(event, ToolStarted) and event.parent_call_id is not None
     depth = event.origin.depth if event.origin else 0
     return (-depth, isinstance(event, WorkerUpdate), not is_inner)

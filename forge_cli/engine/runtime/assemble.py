@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.worker_processes import WorkerProcesses
 
 
+# Imports inside functions are for parts that few workers have, so that the others open faster.
+
+
 @asynccontextmanager
 async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
     """Yield a task group that raises an error of its body alone, not inside an exception group."""

@@ -62,7 +62,9 @@ class Choices(Struct, frozen=True):
     def describe(self) -> str:
         """Return ``red|blue``, or with titles ``hero-1: Superman|hero-2: Green Lantern``."""
         listed = "|".join(choice.describe() for choice in self.listed)
-        return f"several of {listed}, separated by commas" if self.many else listed
+        if self.many:
+            return f"several of {listed}, separated by commas"
+        return listed
 
     def pick(self, line: str) -> Any:
         """Return the value that a line selects, or the line itself, which the schema refuses."""

@@ -179,6 +179,7 @@ class SessionCommands:
             return
         with suppress(Exception), anyio.fail_after(TITLE_TIMEOUT):  # third-party code: a model
             title, usage = await ask_for_title(opened.loop.model, opened.loop.history)
+            # The user may have named the session in the meantime.
             if title and not self._titled:
                 self._titled = True
                 self._current.bus.emit(
@@ -195,6 +196,7 @@ class SessionCommands:
     async def _open_edited(self) -> None:
         old = self._current.opened
         worker = old.worker
+        # A worker that a program makes has no places in a file.
         if not worker.path.is_file() and worker.config.where("name") is None:
             raise UsageError(f"the worker '{worker.name}' has no file that could be read again")
         new = dataclasses.replace(

@@ -66,7 +66,7 @@ def changes_of(draft: SessionDraft) -> ChangedDraft:
 def existed_before(draft: SessionDraft) -> frozenset[str]:
     """Return the files that existed before the session wrote to them.
 
-    The copies that the session keeps for ``forge undo`` tell which they are.
+    They are known from the copies that the session keeps for ``forge undo``.
     """
     if draft.existed or not draft.session:
         return frozenset(draft.existed)

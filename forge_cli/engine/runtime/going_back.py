@@ -108,7 +108,10 @@ class GoingBack:
     def _list_messages(self, said: Sequence[SaidMessage]) -> None:
         for number, message in enumerate(said, 1):
             self._say(f"{number}. {_beginning(message.text)}")
-        self._say("/rewind N goes back to one of them" if said else "nothing has been said yet")
+        if said:
+            self._say("/rewind N goes back to one of them")
+        else:
+            self._say("nothing has been said yet")
 
     async def _may_do_more(self, call: ToolCall) -> bool:
         """Return True if a call may have had effects that cannot be undone, such as network."""

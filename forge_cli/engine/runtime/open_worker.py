@@ -74,6 +74,7 @@ async def open_worker(
         if file:
             notify("warning", f"{file} ignored: you have not trusted this folder. Run: forge trust")
     model = choose_model(wiring, folder, notify)
+    # A child may use the model of its parent, which closes it.
     if wiring.parent is None or model.provider is not wiring.parent.model.provider:
         stack.push_async_callback(close_model, model.provider)
     price = price_of(wiring, folder, model)
@@ -105,7 +106,9 @@ async def assemble_worker(
     """Open the worker's tools and gate; ``before`` is the loop whose conversation continues."""
     redactor = before.redactor if before else folder.prepared.redactor
     reopened = before.guard.judge.reopened if before else _reopened(wiring, redactor)
-    spare = temporary_folder(stack) if wiring.replay and wiring.replay.keeps_files else None
+    spare = None
+    if wiring.replay and wiring.replay.keeps_files:
+        spare = temporary_folder(stack)
     assembler = Assembler(
         folder,
         wiring,

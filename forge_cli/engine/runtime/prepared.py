@@ -74,7 +74,9 @@ class PreparedFolder:
     def isolation(self) -> Isolation:
         """The isolation of child processes."""
         wanted = self.prepared.isolation
-        return self.organisation.isolation(wanted) if self.organisation else wanted
+        if self.organisation:
+            return self.organisation.isolation(wanted)
+        return wanted
 
     def require_lock(self) -> SessionLock | None:
         """Return the lock that the worker has to match, if any; raise LockError if it does not."""
@@ -223,6 +225,7 @@ class PreparedWorker:
         worker = self.worker
         files = {"user": str(self.home / "config.yaml")}
         named = worker.config.where("name")
+        # A worker that a program makes has a path, but no file.
         was_read = named is not None and Path(named.file).name == worker.path.name
         can_write = was_read and os.access(worker.path, os.W_OK)
         if can_write and not worker.path.resolve().is_relative_to(_PACKAGE):

@@ -93,7 +93,7 @@ async def reopen_worker(
             wiring, folder, controller, stack, notify, delegate, old.loop
         )
         loop = await make_loop(wiring, folder, old.model, assembly, notify, old.loop)
-    except BaseException:
+    except BaseException:  # also a cancellation: the old worker stays open
         controller.mode = mode
         controller.hooks = hooks
         raise

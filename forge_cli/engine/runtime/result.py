@@ -48,7 +48,7 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     duration_ms: int = 0
     error: str | None = None
     draft: Mapping[str, Any] | None = None
-    """The draft that the session worked in, with what it changed."""
+    """The draft that the session worked in, with its changes."""
     refused: bool = False
     """True if the provider refused the key or the model, whatever the task."""
 
@@ -84,7 +84,9 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     @property
     def response(self) -> str:
         """The answer for a program: the text, unless the task was interrupted."""
-        return INTERRUPTED_ANSWER if self.status == "interrupted" else self.text
+        if self.status == "interrupted":
+            return INTERRUPTED_ANSWER
+        return self.text
 
     @property
     def success(self) -> bool:

@@ -82,11 +82,15 @@ class SessionEnding:
         self.is_over = False
 
     async def announce(self) -> None:
-        """Tell hooks, then emit the end; only the first time, and before anything is closed."""
+        """Notify hooks, then emit the end; only the first time, and before anything is closed."""
         if self.is_over:
             return
-        opened = self._current.now if self._current.wiring.is_root else None
-        hooks = opened.loop.guard.judge.hooks if opened and self._task.result else None
+        opened = None
+        hooks = None
+        if self._current.wiring.is_root:
+            opened = self._current.now
+        if opened and self._task.result:
+            hooks = opened.loop.guard.judge.hooks
         try:
             if hooks:
                 await hooks.session_ends()
@@ -238,7 +242,9 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def result(self) -> WorkerResult[OutputT] | None:
         """The result of the last task, or None."""
-        return None if self._task.result is None else self._typed(self._task.result)
+        if self._task.result is None:
+            return None
+        return self._typed(self._task.result)
 
     @property
     def tools(self) -> list[Tool]:
@@ -248,7 +254,9 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def next_session(self) -> str | None:
         """The session with which the command ``resume`` of a conversation continues."""
-        return self._conversation.commands.next_session if self._conversation else None
+        if self._conversation:
+            return self._conversation.commands.next_session
+        return None
 
     async def __aenter__(self) -> Self:
         await self.initialize()
@@ -266,6 +274,7 @@ class WorkerRuntime(Generic[OutputT]):
             hint = "elsewhere, use a thread: await trio.to_thread.run_sync(run_sync, worker, task)"
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
+            # The time of a child or of a batch is limited elsewhere.
             shared = wiring.parent or wiring.pool
             limits = stated(wiring.limits, self.worker.config.limits)
             async with nullcontext() if shared else opening_deadline(limits):
@@ -327,6 +336,7 @@ class WorkerRuntime(Generic[OutputT]):
         except (Ended, ForgeError) as cause:
             ending = Ending.early(cause, opened.loop.last_text)
         except asyncio.CancelledError:
+            # The end of the session is still recorded, with this result.
             at_hand.end(opened, Ending.early(Interrupted(), opened.loop.last_text))
             raise
         if ending.status == "parked" and opened.wiring.parent is None:

@@ -140,4 +140,6 @@ class Turn:
 
 def _limit(judged: Judged) -> int:
     """Return how many calls like this one may run at the same time."""
-    return MAX_PARALLEL if judged.tool.read_only else judged.tool.parallel
+    if judged.tool.read_only:
+        return MAX_PARALLEL
+    return judged.tool.parallel

@@ -161,7 +161,9 @@ def environment_of(
 
 def _declared(zone: Zone) -> Zone:
     # a missing folder is replaced by another one, which the model does not have to know
-    return replace(zone, path=zone.stands_for) if zone.stands_for else zone
+    if zone.stands_for:
+        return replace(zone, path=zone.stands_for)
+    return zone
 
 
 def _command_view(zones: Sequence[Zone], wanted: Isolation) -> CommandView:
@@ -184,7 +186,9 @@ def describe_changes(before: str, now: str) -> str | None:
     new = dict(map(_label, now.splitlines()[1:]))
     changed = [line for label, line in new.items() if old.get(label) != line]
     changed += [f"{label}: no longer there" for label in old if label not in new]
-    return "\n".join([ENVIRONMENT_CHANGED, *changed]) if changed else None
+    if changed:
+        return "\n".join([ENVIRONMENT_CHANGED, *changed])
+    return None
 
 
 def _label(line: str) -> tuple[str, str]:

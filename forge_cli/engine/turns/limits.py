@@ -91,7 +91,9 @@ def stated(*limits: Limits) -> Limits:
 def merged(*limits: Limits) -> Limits:
     """Return the smallest limits, with the default limit of turns if none is stated."""
     found = limits[0] if len(limits) == 1 else stated(*limits)
-    return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
+    if found.max_turns:
+        return found
+    return found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
 
 
 def tokens_of(usage: Usage) -> int:
@@ -221,7 +223,9 @@ class Budget:
         return min(timed, key=Budget._left, default=None)
 
     def _reached(self, limit: str, owner: Budget) -> LimitReached:
-        whose = f" of the worker '{owner.worker}'" if owner is not self and owner.worker else ""
+        whose = ""
+        if owner is not self and owner.worker:
+            whose = f" of the worker '{owner.worker}'"
         return LimitReached(f"the limit of {limit}{whose} was reached")
 
 
@@ -280,7 +284,9 @@ def _passed(limit: str, used: str) -> LimitReached:
 def _dollars(amount: float) -> str:
     # A limit such as $0.005 would be $0.01 or $0.00 in cents.
     cents = f"{amount:,.2f}"
-    return f"${cents}" if float(cents.replace(",", "")) == amount else f"${amount:g}"
+    if float(cents.replace(",", "")) == amount:
+        return f"${cents}"
+    return f"${amount:g}"
 
 
 class Repeats:
@@ -298,7 +304,10 @@ class Repeats:
         invalid = bool(outcomes) and all(
             each.status == "invalid" or each.call.unreadable for each in outcomes
         )
-        self._invalid_turns = self._invalid_turns + 1 if invalid else 0
+        if invalid:
+            self._invalid_turns += 1
+        else:
+            self._invalid_turns = 0
         if self._invalid_turns == MAX_REPEATS:
             last = outcomes[-1].error
             raise LimitReached(f"three turns in a row made no valid call; the last: {last}")

@@ -148,8 +148,10 @@ class Loop:
 
     @property
     def last_environment_sent(self) -> str | None:
-        """The last environment that the model was told about."""
-        return self.news.paragraph if self.news and self._told_news else self.environment
+        """The last environment that was sent to the model."""
+        if self.news and self._told_news:
+            return self.news.paragraph
+        return self.environment
 
     def taking_over(self, before: Loop) -> Loop:
         """Return this loop with the conversation of the loop that it replaces."""
@@ -219,7 +221,10 @@ class Loop:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
             # An answer that was cut off continues in the next turn.
             answer = "" if reply.calls else answer + reply.text
-            cut_off = cut_off + 1 if stop == "max_tokens" and not reply.calls else 0
+            if stop == "max_tokens" and not reply.calls:
+                cut_off += 1
+            else:
+                cut_off = 0
             known = None
             self.last_text = answer or reply.text
             if reply.calls:
@@ -290,7 +295,7 @@ class Loop:
         specs: Sequence[ToolSpec],
         keep: Keep,
     ) -> tuple[Message, TurnEnd]:
-        """Take a turn within the limits; one beside the conversation is not shown to anybody."""
+        """Take a turn within the limits; a turn beside the conversation is not shown."""
         budget.start_turn()
         tally.turns += 1
         prompt = system, tuple(specs), self.model.name

@@ -36,7 +36,9 @@ def context_window(model: str) -> int | None:
 
 def max_tokens(model: str) -> int:
     """Return the maximum tokens of one answer."""
-    return MAX_UNKNOWN_ANSWER if context_window(model) is None else MAX_ANSWER
+    if context_window(model) is None:
+        return MAX_UNKNOWN_ANSWER
+    return MAX_ANSWER
 
 
 def thinking(model: str, level: str | None, longest: int) -> JsonObject:
@@ -69,10 +71,14 @@ def known_names() -> list[str]:
 
     The SDK's list is read as text, because importing the SDK takes seconds.
     """
-    found = None if os.environ.get(ADDRESS, "").strip() else find_spec("anthropic")
+    if os.environ.get(ADDRESS, "").strip():
+        return []
+    found = find_spec("anthropic")
     folders = found.submodule_search_locations if found else None
+    if not folders:
+        return []
     try:
-        text = Path(folders[0], "types", "model.py").read_text("utf-8") if folders else ""
+        text = Path(folders[0], "types", "model.py").read_text("utf-8")
     except OSError:
-        text = ""
+        return []
     return list(dict.fromkeys(re.findall(r"""["'](claude-[a-z0-9.-]+)["']""", text)))

@@ -43,7 +43,7 @@ class Encoder:
     """An encoder of the requests of one model, which keeps the bytes of earlier requests.
 
     System prompt, tools and history stay byte for byte the same, followed by the new messages, so
-    that the API can cache what it has read. Marks tell it where:
+    that the API can cache them. Marks show it where:
 
     - The mark on the system prompt keeps tools and system prompt if the history changes.
     - The mark on the last block keeps the history so far. With ``moves_cache`` the API sets it
@@ -208,7 +208,9 @@ def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
     seen = [_seen(file) for file in files if file.data and file.media_type in (*IMAGES, PDF)]
     if seen:
         return {**block, "content": [*_text(result.text), *seen]}
-    return {**block, "content": result.text} if result.text.strip() else block
+    if result.text.strip():
+        return {**block, "content": result.text}
+    return block
 
 
 def _seen(file: Image | Blob) -> Block:

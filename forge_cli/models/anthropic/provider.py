@@ -164,8 +164,11 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
     """Create a model of Anthropic's own API."""
     access = Credentials.find(f"anthropic:{name}")
     silence = env.options.get("timeout") or IDLE_TIMEOUT
-    through_sdk = env.options.get("transport") == "sdk"
-    transport = sdk_transport(access, silence) if through_sdk else HttpTransport(access, silence)
+    transport: Transport
+    if env.options.get("transport") == "sdk":
+        transport = sdk_transport(access, silence)
+    else:
+        transport = HttpTransport(access, silence)
     return make_model(f"anthropic:{name}", transport, env)
 
 

@@ -103,7 +103,7 @@ class SdkTransport:
                         await drain(stream)
                 if not size:
                     raise no_events(stream.response.headers, self.endpoint)
-        except Exception as error:  # of the SDK, httpx2, or whatever finds a cloud's credentials
+        except Exception as error:  # of the SDK, httpx2, or a library for a cloud's credentials
             failure = self._explain(error, model)
             if failure is None:
                 raise

@@ -34,7 +34,9 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
         problem = f"models: openai:{name} has no other transport than http"
         raise WorkerError(None, problem, hint="remove `transport: sdk` from the config")
     official = not os.environ.get(BASE_URL, "").strip()
-    dialect = ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect()
+    dialect = NativeDialect()
+    if env.options.get("tools") == "schema":
+        dialect = ForcedDialect()
     # Many other servers refuse images, so they get them only if the config says so.
     dialect.images = env.options.get("images", official)
     server = server_of(f"openai:{name}", env.options.get("timeout"))

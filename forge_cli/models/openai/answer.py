@@ -101,7 +101,9 @@ class ChatAnswer:
             readable = _args(arguments)
             if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
                 continue
-            unreadable = arguments if readable is None and arguments.strip() else None
+            unreadable = None
+            if readable is None and arguments.strip():
+                unreadable = arguments
             used = {call.id for call in found}
             call_id = slot.id
             if not is_legal_id(call_id) or call_id in taken or call_id in used:
@@ -142,7 +144,9 @@ class ChatAnswer:
         """Return the call of a delta without an index; None if the delta begins a call."""
         if id:
             return next((slot for slot in self.slots if slot.id == id), None)
-        return self.slots[-1] if self.slots and not name else None
+        if self.slots and not name:
+            return self.slots[-1]
+        return None
 
 
 def are_useful(chunks: Iterable[JsonObject]) -> bool:
@@ -202,12 +206,16 @@ def read_usage(usage: JsonObject) -> Usage:
 
 def _count(value: Any) -> int:
     # By the exact type, because True and False are ints.
-    return value if type(value) is int and value > 0 else 0
+    if type(value) is int and value > 0:
+        return value
+    return 0
 
 
 def _choice(chunk: JsonObject) -> JsonObject:
     choices = chunk.get("choices")
-    return _dict(choices[0]) if isinstance(choices, list) and choices else {}
+    if isinstance(choices, list) and choices:
+        return _dict(choices[0])
+    return {}
 
 
 def _delta(choice: JsonObject) -> JsonObject:

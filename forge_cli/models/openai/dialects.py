@@ -52,7 +52,9 @@ class NativeDialect:
 
     def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
         """Return the fields of a request that offer the tools."""
-        return {"tools": [_function(tool) for tool in tools]} if tools else {}
+        if tools:
+            return {"tools": [_function(tool) for tool in tools]}
+        return {}
 
     def encode(self, message: Message) -> list[JsonObject]:
         """Return an entry of the history as one or more messages of the API."""
@@ -229,16 +231,22 @@ def _simple(schema: Any) -> JsonObject | None:
             return {"enum": [value]}
         case {"anyOf": [*choices]}:
             simple = [_simple(choice) for choice in choices]
-            return {"anyOf": simple} if simple and None not in simple else None
+            if simple and None not in simple:
+                return {"anyOf": simple}
+            return None
         case {"type": "object", "properties": {**properties}} if properties:
             found = {str(name): _simple(value) for name, value in properties.items()}
             required = [name for name in schema.get("required", []) if name in found]
-            return _shape(found, required) if None not in found.values() else None
+            if None not in found.values():
+                return _shape(found, required)
+            return None
         case {"type": "object"}:
             return _FREE
         case {"type": "array", "items": items}:
             simple_items = _simple(items)
-            return {"type": "array", "items": simple_items} if simple_items else None
+            if simple_items:
+                return {"type": "array", "items": simple_items}
+            return None
         case {"type": str(kind)} if kind in _SCALARS:
             return {"type": kind}
         case _:

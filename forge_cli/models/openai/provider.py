@@ -127,7 +127,9 @@ class OpenAIModel:
 
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
-        stop = "tool_use" if calls and answer.stop == "end" else answer.stop
+        stop = answer.stop
+        if calls and stop == "end":  # servers see forced calls as text
+            stop = "tool_use"
         if not calls:
             self._tell_written_call(text)
         if stop == "max_tokens":
@@ -139,7 +141,9 @@ class OpenAIModel:
             self._notify("warning", f"{self.name}: {DECLINED}")
         if stop == "refusal" and not text:
             return [TextDelta(NO_WORDS), TurnEnd(stop, answer.usage)]
-        said: list[Delta] = [] if self._dialect.shows_text or not text else [TextDelta(text)]
+        said: list[Delta] = []
+        if text and not self._dialect.shows_text:
+            said.append(TextDelta(text))
         return [*said, *calls, TurnEnd(stop, answer.usage)]
 
     def _body(self, request: ModelRequest) -> bytes:

@@ -81,7 +81,9 @@ def _called_in(value: Any) -> str | None:
     called = [value[key] for key in _CALLED if isinstance(value.get(key), str)]
     given = [value[key] for key in _GIVEN if key in value]
     is_call = len(called) == 1 and len(given) == 1 and isinstance(given[0], dict | str)
-    return called[0] if is_call and _NAME.fullmatch(called[0]) else None
+    if is_call and _NAME.fullmatch(called[0]):
+        return called[0]
+    return None
 
 
 def _as_function(text: str, offered: Collection[str]) -> str | None:
