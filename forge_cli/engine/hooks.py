@@ -126,7 +126,9 @@ def _unknown_keys(said: JsonObject) -> str:
     problems: list[str] = []
     for key in said.keys() - set(_KEYS):
         meant = _FOREIGN_KEYS.get(key.lower()) or nearest(key, _KEYS)
-        hint = f"did you mean '{meant}'?" if meant else "there are: verdict, note"
+        hint = "there are: verdict, note"
+        if meant:
+            hint = f"did you mean '{meant}'?"
         problems.append(f"unknown key '{visible(cut(key, MAX_KEY, 'end'))}'; {hint}")
     return "; ".join(sorted(problems)[:MAX_KEYS])
 
@@ -166,7 +168,9 @@ def tighten(
         reason = f"the hook {title} failed ({heard.failure}), so it asks"
     else:
         wanted = Approval(heard.answer.verdict)
-        note = f": {heard.answer.note}" if heard.answer.note else ""
+        note = ""
+        if heard.answer.note:
+            note = f": {heard.answer.note}"
         reason = f"the hook {title} says {wanted.value}{note}"
     if wanted.stricter_than(verdict.approval):
         return replace(

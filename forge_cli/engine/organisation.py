@@ -85,7 +85,9 @@ class Organisation(Struct, frozen=True):
         section = worker.config.toolsets.get("external")
         parts = section if isinstance(section, list) else [section]
         for part in parts:
-            package = str(part.get("package")) if isinstance(part, Mapping) else ""
+            package = ""
+            if isinstance(part, Mapping):
+                package = str(part.get("package"))
             found = package and (distribution_of(package) or package.partition(".")[0])
             if found and canonical(found) not in allowed:
                 yield self.policy.about_plugin(found, worker.config.where("toolsets", "external"))
@@ -191,7 +193,9 @@ def _servers(worker: Worker, settings: Settings) -> Iterator[tuple[str, McpServe
     Servers in .mcp.json are checked when they are opened.
     """
     section: Any = worker.config.toolsets.get("mcp")
-    named = section.get("servers") if isinstance(section, Mapping) else None
+    named = None
+    if isinstance(section, Mapping):
+        named = section.get("servers")
     for name in named if isinstance(named, list | Mapping) else ():
         defined = named[name] if isinstance(named, Mapping) else None
         where = worker.config.where("toolsets", "mcp", "servers", name)

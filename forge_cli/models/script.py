@@ -93,7 +93,9 @@ class ScriptedModel:
         known.check(turn, index)
         for piece in _PIECE.findall(known.fill(turn.text)):
             yield TextDelta(piece)
-        name = self._call_name(index, request.messages) if turn.calls else ""
+        name = ""
+        if turn.calls:
+            name = self._call_name(index, request.messages)
         for number, call in enumerate(turn.calls):
             yield ToolCall(f"{name}_{number + 1}", known.fill(call.tool), known.fill(call.input))
         yield TurnEnd(

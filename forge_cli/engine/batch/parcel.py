@@ -193,7 +193,9 @@ def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str
 
 
 def _provider(model: Any, host: PluginHost) -> dict[str, str]:
-    name = load_settings(forge_home(), Path.cwd()).resolve(model) if model else ""
+    name = ""
+    if model:
+        name = load_settings(forge_home(), Path.cwd()).resolve(model)
     wanted = f"{MODEL}{name.partition(':')[0]}"
     for plugin in host.model_plugins():
         if plugin.name == wanted:
@@ -298,7 +300,9 @@ class ItemHost:
                     self._deliver(pieces)
                 for piece in pieces:
                     said = json.loads(piece)
-                    ended = self._ends.get(said["run"]) if said["type"] == "end" else None
+                    ended = None
+                    if said["type"] == "end":
+                        ended = self._ends.get(said["run"])
                     if ended:
                         ended.set()
         finally:

@@ -41,8 +41,12 @@ def own_rules(own: Verdict, toolset: str) -> Needs:
 
 
 def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
-    user_at = ("policy", toolset, *rule.user_at) if rule.user_at else None
-    beside = _own_rule(rule.beside, toolset) if rule.beside else None
+    user_at = None
+    if rule.user_at:
+        user_at = ("policy", toolset, *rule.user_at)
+    beside = None
+    if rule.beside:
+        beside = _own_rule(rule.beside, toolset)
     return replace(rule, at=("toolsets", toolset, *rule.at), user_at=user_at, beside=beside)
 
 
@@ -53,7 +57,9 @@ def with_keys(verdict: Verdict, tool: Tool, bound_to: str) -> Verdict:
 
 
 def _with_key(rule: GrantRule, tool: Tool, bound_to: str) -> GrantRule:
-    beside = _with_key(rule.beside, tool, bound_to) if rule.beside else None
+    beside = None
+    if rule.beside:
+        beside = _with_key(rule.beside, tool, bound_to)
     return replace(rule, key=_rule_key(rule, tool, bound_to), beside=beside)
 
 

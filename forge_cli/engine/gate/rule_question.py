@@ -79,7 +79,9 @@ class RuleQuestion:
             if approved is None:
                 approved = await self._ask(judged, rule, preview.runs if preview else None)
         asking.requested.waited += time.monotonic() - since
-        extent = preview.extent if preview and preview.tried else None
+        extent = None
+        if preview and preview.tried:
+            extent = preview.extent
         if approved and extent and extent.only_edits:
             asking.request_id = None
             return ApprovalDecision(True, note=f"{rule.title}: allowed from now on")
@@ -120,7 +122,7 @@ class RuleQuestion:
         self._toolbox.report_saved_rule(saved)
 
     async def _earlier_answer(self, judged: Judged) -> bool | None:
-        """Apply the answers that other workers of the session got, and return the one for this call.
+        """Apply the answers that other workers got, and return the one for this call.
 
         Return None if no answer is about this call.
         """

@@ -154,7 +154,9 @@ class Difference(Struct, frozen=True):
             before = then.version or "no version"
             return f"{title} changed from {before} to {now.version or 'no version'}"
         if then.sha256 != now.sha256:
-            still = f"; its version is still {now.version}" if now.version else ""
+            still = ""
+            if now.version:
+                still = f"; its version is still {now.version}"
             return f"{title} changed{still}"
         return f"{title} now comes from {visible(now.origin)}"
 

@@ -208,8 +208,12 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         if not entries or not (name := distribution.name):
             return []
         known = distribution.metadata
-        version = " ".join(known["Version"].split()) if "Version" in known else ""
-        summary = " ".join(known["Summary"].split()) if "Summary" in known else ""
+        version = ""
+        if "Version" in known:
+            version = " ".join(known["Version"].split())
+        summary = ""
+        if "Summary" in known:
+            summary = " ".join(known["Summary"].split())
         return [Plugin(entry.name, entry.value, name, version or "?", summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []

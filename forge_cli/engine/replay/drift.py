@@ -140,7 +140,9 @@ def other_text(kind: DriftKind, what: str, recorded: str, now: str) -> Drift:
     old = recorded.split("\n")
     new = now.split("\n")
     index = _common_length(old, new)
-    place = f" in line {index + 1}" if max(len(old), len(new)) > 1 else ""
+    place = ""
+    if max(len(old), len(new)) > 1:
+        place = f" in line {index + 1}"
     before, after = _around(_line(old, index), _line(new, index))
     return Drift(kind, f"{what}{place}", recorded=before, now=after)
 
@@ -272,7 +274,9 @@ def _reasons(verdict: str, rule: str | None, reason: str) -> str:
 
 def described(call: ToolCall) -> str:
     """Return a call as text, cut to the length that fits into a sentence."""
-    given = json.dumps(call.args, ensure_ascii=False) if call.args else ""
+    given = ""
+    if call.args:
+        given = json.dumps(call.args, ensure_ascii=False)
     return f"{call.name} {cut(given, 60, 'end')}".rstrip()
 
 
@@ -359,7 +363,9 @@ def _other_history(
     turn: RecordedTurn, told: RecordedPrompt | None, request: ModelRequest
 ) -> Drift | None:
     """Return the drift for the rest of a request, compared by hash, so its place is unknown."""
-    digest = turn.request.request_digest if turn.request else None
+    digest = None
+    if turn.request:
+        digest = turn.request.request_digest
     if not isinstance(request.messages, History) or digest is None or (told and not told.whole):
         return None
     system = told.system if told else request.system

@@ -102,7 +102,9 @@ class Replay:
 
     @property
     def announcement(self) -> str:
-        more = f" (the first of its {self.course.parts} parts)" if self.course.parts > 1 else ""
+        more = ""
+        if self.course.parts > 1:
+            more = f" (the first of its {self.course.parts} parts)"
         return f"replaying the model from {self.course.file}{more}; nothing leaves this machine"
 
     @property

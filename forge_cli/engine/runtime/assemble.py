@@ -285,7 +285,9 @@ class Assembler:
         if self._only_reads and make:
             make = False
             spare = temporary_folder(self.stack)
-        outer = self.parent.guard.judge.sandbox if self.parent else None
+        outer = None
+        if self.parent:
+            outer = self.parent.guard.judge.sandbox
         zones = self._find_zones(outer, make, spare)
         protected = prepared.protected
         isolation = folder.isolation
@@ -413,7 +415,9 @@ class Assembler:
 
     def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
         """Return the function that opens the store of changed files, or None at a child."""
-        open_changes = self.wiring.session.open_changes if self.wiring.session else None
+        open_changes = None
+        if self.wiring.session:
+            open_changes = self.wiring.session.open_changes
         if open_changes is None:
             return None
 

@@ -143,7 +143,9 @@ class Children:
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
-            replay = wiring.replay.child(call, worker.name) if wiring.replay else None
+            replay = None
+            if wiring.replay:
+                replay = wiring.replay.child(call, worker.name)
             try:
                 result = await self._run(
                     "" if begun else said,

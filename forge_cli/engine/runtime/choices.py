@@ -111,7 +111,9 @@ def _titled(branch: JsonObject, values: Sequence[Any]) -> Iterator[Choice]:
     if "const" in branch:
         names = [branch.get("title")]
     for at, value in enumerate(values):
-        name = names[at] if isinstance(names, list) and at < len(names) else None
+        name = None
+        if isinstance(names, list) and at < len(names):
+            name = names[at]
         title = ""
         if isinstance(name, str):
             title = visible(cut(name, MAX_TITLE, "end"))

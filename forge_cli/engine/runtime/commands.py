@@ -254,7 +254,9 @@ class SessionCommands:
         which = _one(args, "approvals revoke N|all")
         if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
             count = len(controller.grants)
-            known = f"there are {count}" if count else "nothing has been allowed"
+            known = "nothing has been allowed"
+            if count:
+                known = f"there are {count}"
             raise UsageError(
                 f"there is no grant '{which}': {known}", hint="/approvals revoke N|all"
             )

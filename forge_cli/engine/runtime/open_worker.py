@@ -54,7 +54,9 @@ async def open_worker(
     folder = prepared.within(wiring.workspace or _own_workspace(worker) or Path.cwd())
     settings = folder.settings
     wiring = wiring.required_by(folder.organisation)
-    closed = close_home(prepared.home) if wiring.is_root else None
+    closed = None
+    if wiring.is_root:
+        closed = close_home(prepared.home)
     controller = ApprovalController(
         approval_mode_of(wiring, worker, settings),
         wiring.approval_callback,
@@ -304,7 +306,9 @@ def _environment(
 
 
 def _reopened(wiring: Wiring, redactor: Redactor) -> ResumedCalls | None:
-    parent = wiring.parent.assembly.guard.judge.reopened if wiring.parent else None
+    parent = None
+    if wiring.parent:
+        parent = wiring.parent.assembly.guard.judge.reopened
     if wiring.past is None and parent is None:
         return None
     from forge_cli.engine.gate.resumed import ResumedCalls

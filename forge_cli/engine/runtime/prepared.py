@@ -291,7 +291,9 @@ def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolic
             raise WorkerError(where, f"policy.{name}: no such toolset", hint=hint)
 
     def policy(name: str, cls: type[Toolset]) -> Config | None:
-        section = settings.section("policy", name) if name in settings.policy else None
+        section = None
+        if name in settings.policy:
+            section = settings.section("policy", name)
         if section is None:
             return None
         if cls.Policy is None:

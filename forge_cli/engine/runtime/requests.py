@@ -256,7 +256,9 @@ def _options(asked: FormField, listed: Choices | None) -> list[str]:
 
 def _prompt(asked: FormField, listed: Choices | None) -> str:
     """Return the question for a field: ``size, how large it is (small|large; empty: small): ``."""
-    about = f", {visible(cut(asked.description, 300, 'end'))}" if asked.description else ""
+    about = ""
+    if asked.description:
+        about = f", {visible(cut(asked.description, 300, 'end'))}"
     hints = [listed.describe()] if listed else []
     if not listed and asked.type in ("number", "boolean", "json"):
         hints.append({"number": "a number", "boolean": "true or false", "json": "JSON"}[asked.type])

@@ -62,7 +62,9 @@ class Environment(Struct, frozen=True, kw_only=True):
         return "\n".join([TITLE, *(f"- {line}" for line in self._lines())])
 
     def _lines(self) -> Iterator[str]:
-        branch = f", git branch {visible(self.branch)}" if self.branch else ""
+        branch = ""
+        if self.branch:
+            branch = f", git branch {visible(self.branch)}"
         yield f"Working directory: {visible(str(self.directory))}{branch}"
         if self.zones is not None:
             yield from self._zone_lines(self.zones)
@@ -114,7 +116,9 @@ def _describe_commands(commands: CommandView) -> str:
     if not commands.confined:
         return "run in the working directory, not confined; they do not know zones by name"
     names = ", ".join(f"/{name}" for name in commands.names)
-    seen = f"they find {names} by name, too" if names else "they do not know zones by name"
+    seen = "they do not know zones by name"
+    if names:
+        seen = f"they find {names} by name, too"
     return f"run in the working directory, confined: they write only to writable zones; {seen}"
 
 

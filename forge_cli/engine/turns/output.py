@@ -134,7 +134,9 @@ def _check_schema(given: Any) -> JsonObject:
     except ValueError as error:
         raise _Unsound(in_short(str(error))) from None
     if problem := metaschema_problem(schema):
-        place = f"{problem.json_path} is" if problem.json_path else "it"
+        place = "it"
+        if problem.json_path:
+            place = f"{problem.json_path} is"
         raise _Unsound(f"{place} {problem.sentence}", problem.loc)
     # One problem is enough, as each may be the cause of the next.
     for sentence in reference_problems(schema):

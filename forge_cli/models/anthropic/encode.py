@@ -92,7 +92,9 @@ class Encoder:
             self._head = self._encode_head(*fixed)
             self._fixed = fixed
         self._catch_up(request.messages)
-        paused = b"," + _message("assistant", unfinished) if unfinished else b""
+        paused = b""
+        if unfinished:
+            paused = b"," + _message("assistant", unfinished)
         return b"".join((self._head, *self._marked_history(), paused, b"]}"))
 
     def _marked_history(self) -> Iterator[bytes | memoryview]:
@@ -203,7 +205,9 @@ def _tool(spec: ToolSpec) -> JsonObject:
 def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.call_id}
     if result.is_error:  # without files, which the API refuses in failed results
-        text = result.text if result.text.strip() else "failed without a message"
+        text = "failed without a message"
+        if result.text.strip():
+            text = result.text
         return {**block, "content": text, "is_error": True}
     seen = [_seen(file) for file in files if file.data and file.media_type in (*IMAGES, PDF)]
     if seen:

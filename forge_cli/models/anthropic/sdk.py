@@ -161,7 +161,9 @@ class SdkTransport:
 
     def _status(self, error: anthropic.APIStatusError, model: str) -> ProviderFailure:
         code = error.type or ""
-        message = error.api_message if isinstance(error.api_message, str) else ""
+        message = ""
+        if isinstance(error.api_message, str):
+            message = error.api_message
         status = error.status_code
         headers = error.response.headers
         # The error of a stream whose own status was a success.

@@ -134,7 +134,9 @@ class OpenAIModel:
             self._tell_written_call(text)
         if stop == "max_tokens":
             dropped = len(answer.slots) - len(calls)
-            lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""
+            lost = ""
+            if dropped > 0:
+                lost = f"; {dropped} unfinished call(s) dropped"
             what = f"the answer was cut off at the server's limit of tokens{lost}"
             self._notify("warning", f"{self.name}: {what}")
         elif stop == "refusal":
@@ -163,7 +165,9 @@ class OpenAIModel:
             **self._more,
             **self._dialect.offer(tools),
         }
-        first = json_bytes({"role": "system", "content": system}) if system else b""
+        first = b""
+        if system:
+            first = json_bytes({"role": "system", "content": system})
         return b"".join((json_bytes(head)[:-1], b',"messages":[', first))
 
     def _catch_up(self, messages: Sequence[Message]) -> None:

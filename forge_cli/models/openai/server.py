@@ -74,7 +74,9 @@ def read_models(text: str) -> list[ListedModel]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    items = found.get("data") if isinstance(found, dict) else None
+    items = None
+    if isinstance(found, dict):
+        items = found.get("data")
     models: list[ListedModel] = []
     for item in items if isinstance(items, list) else ():
         name = item.get("id") if isinstance(item, dict) else None
@@ -213,7 +215,9 @@ class Server:
     def _in_stream(self, error: Any, model: str) -> ProviderFailure:
         """Return the failure for an error inside a stream, mostly without a status."""
         message, code = read_error(json.dumps({"error": error}))
-        status = error.get("code") if isinstance(error, dict) else None
+        status = None
+        if isinstance(error, dict):
+            status = error.get("code")
         if not isinstance(status, int) or status < 400:
             status = 500  # unknown, so it is retried
         return self.endpoint.refused(status, message, code=code, model=model)

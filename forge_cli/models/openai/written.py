@@ -82,7 +82,7 @@ def _called_in(value: Any) -> str | None:
     given = [value[key] for key in _GIVEN if key in value]
     is_call = len(called) == 1 and len(given) == 1 and isinstance(given[0], dict | str)
     if is_call and _NAME.fullmatch(called[0]):
-        return called[0]
+        return str(called[0])
     return None
 
 
