@@ -58,7 +58,7 @@ class Facts:
     models: Callable[[], Sequence[str]] = tuple
     """Model names that ``/model`` completes."""
     tools: Callable[[], Sequence[Tool]] = tuple
-    """All tools of the worker, including those for the model only."""
+    """All tools of the worker, including tools for the model only."""
     keys: Sequence[tuple[str, str]] = ()
     """Keys of the UI with their effects, for ``/help``."""
     session: str = ""
@@ -76,7 +76,7 @@ class Facts:
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
-    """The cost in dollars; None once a part of it is unknown."""
+    """The cost in dollars; None if a part of it is unknown."""
     used: int | None = None
     """Tokens in the history."""
     window: int | None = None

@@ -24,7 +24,7 @@ from forge_cli.ui.facts import Facts
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')
 """``@path`` or ``@"a path"`` at the beginning of a word."""
 MAX_OFFERED = 50
-"""Names to offer at once."""
+"""Maximum names to offer."""
 MAX_LISTED = 100_000
 """Files of the workspace to search."""
 LIST_LIFETIME = 5.0
@@ -93,7 +93,7 @@ class Places:
         return list(dict.fromkeys([*begins, *best]))[:MAX_OFFERED]
 
     def _files(self) -> Sequence[str]:
-        """Return the files of the workspace, without hidden ones and those that git ignores."""
+        """Return the files of the workspace that are neither hidden nor ignored by git."""
         since, names = self._listed
         if time.monotonic() - since > LIST_LIFETIME:  # listing a large folder takes seconds
             names = _list_files(self.workspace)

@@ -137,4 +137,4 @@ class MessageQueue:
         """Show a message when it is sent; for subclasses."""
 
     def _on_change(self) -> None:
-        """Redraw what depends on the queue; for subclasses."""
+        """Redraw the queue; for subclasses."""

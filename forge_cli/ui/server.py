@@ -15,7 +15,7 @@ MAX_CONNECTIONS = 300
 MAX_STRANGERS = 200
 """Unauthenticated connections; one more drops the oldest of them."""
 MAX_BACKLOG = 50
-"""Connections to accept at once: few enough that each can send its head before it is dropped."""
+"""Connections to accept in one step; few, so that each can send its head before it is dropped."""
 HEAD_TIMEOUT = 5.0
 """Seconds for the head of a request."""
 IDLE_TIMEOUT = 5

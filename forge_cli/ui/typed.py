@@ -38,7 +38,7 @@ class TypedLines:
             self._run_shell(text[1:].strip())
         elif is_command(text):
             match await run_line(chat, text):
-                case CommandEvent(name=name) as command if name != "mode":  # a mode counts at once
+                case CommandEvent(name=name) as command if name != "mode":  # a mode does not wait
                     self._queue.send(TypedMessage(text, command=command))
                 case Event() as event:
                     self._queue.bus.emit(event)

@@ -72,7 +72,7 @@ def _with_margin(line: str, width: int, indent: int) -> Iterator[str]:
 
 
 def rows(line: str, width: int, indent: int = 0) -> list[str]:
-    """Return the rows of a line; those after the first leave room for ``indent``."""
+    """Return the rows of a line; all but the first leave room for ``indent``."""
     return [line[start:end] for start, end in row_spans(line, width, indent)]
 
 

@@ -1,1 +1,1 @@
-"""A conversation on the terminal: what people type, and what they see while a worker works."""
+"""``forge chat``: a conversation on the terminal."""

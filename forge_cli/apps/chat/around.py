@@ -61,11 +61,11 @@ class TextAbove(io.TextIOBase):
             self.stream.flush()
 
     def hold(self) -> None:
-        """Hold text back from now on, because the input line is shown."""
+        """Hold text back until it is taken, because the input line is shown."""
         self._held = True
 
     def release(self) -> None:
-        """Write the held text, and later text at once."""
+        """Write the held text, and no longer hold text back."""
         self._held = False
         text = self.take() + self.partial
         self.partial = ""
@@ -75,7 +75,7 @@ class TextAbove(io.TextIOBase):
 
     def take(self) -> str:
         """Remove and return the complete lines."""
-        count = len(self._pieces)  # another thread may add more meanwhile
+        count = len(self._pieces)  # another thread may add pieces during this
         text = self.partial + "".join(self._pieces[:count])
         del self._pieces[:count]
         lines, newline, self.partial = text.rpartition("\n")
@@ -141,11 +141,11 @@ class Notice:
 
 
 _DROP_ORDER = ("tokens", "folder", "cost", "window")
-"""Parts in the order in which they are left out; the mode says what happens unasked and stays."""
+"""Parts in the order in which they are left out; the mode and the model always stay."""
 
 
 def status_line(facts: Facts, columns: int) -> str:
-    """Return the state of the conversation on one line, as much as fits."""
+    """Return the state of the conversation on one line that fits into ``columns``."""
     used = facts.usage
     read = used.sent_tokens
     parts = {
@@ -211,7 +211,7 @@ class InputHistory:
             with suppress(ValueError):  # a damaged line
                 if isinstance(text := json.loads(line), str):
                     entries.append(text)
-        # Rewrite the file only now and then, as other conversations may append to it meanwhile.
+        # Rewrite the file rarely: an entry that another conversation appends during this is lost.
         if self._file is not None and len(lines) > 2 * MAX_ENTRIES:
             with suppress(OSError):
                 kept = "".join(json.dumps(text) + "\n" for text in entries[-MAX_ENTRIES:])

@@ -108,7 +108,7 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
         stop_on_loss(out, room.talk.stop)
 
         def leave(end: ForcedEnd) -> int:
-            """Record the end without the event loop, which third-party code holds."""
+            """Record the end without the event loop, which third-party code blocks."""
             result = runtime.ending.force(end)
             if end.fault:
                 room.terminal.write(f"forge: {visible(end.fault)}\n")

@@ -242,7 +242,7 @@ class ChatUI(TerminalUI):
             super()._show(event)
 
     def _show_deltas(self) -> None:
-        """Draw all text since the last drawing at once."""
+        """Draw all text since the last drawing together."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

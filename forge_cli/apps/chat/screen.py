@@ -220,7 +220,7 @@ class ChatScreen(TypedLine):
             self._app.exit()  # a second time would raise, hence the conditions
 
     def close(self) -> None:
-        """Stop drawing and restore the terminal, even if the process ends at once."""
+        """Stop drawing and restore the terminal, even if the process ends without cleanup."""
         if self._app.is_running:
             self._output.closed = True
             self._input.restore()

@@ -94,7 +94,7 @@ class SignallingInput(Vt100Input):
 
 
 class HeldOutput(Vt100_Output):
-    """An output that writes a drawing at once, and nothing once it is closed."""
+    """An output that writes each drawing as a whole, and nothing after it is closed."""
 
     held = False
     closed = False

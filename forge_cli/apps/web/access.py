@@ -122,7 +122,7 @@ class PageAccess:
 
     def _is_known(self, given: str) -> bool:
         if _equal(given, self.secret):
-            # A program that uses the secret itself keeps it; nobody else can exchange it then.
+            # A program that uses the secret as its token keeps it: it can no longer be exchanged.
             self._tokens.add(given)
         return any(_equal(given, token) for token in self._tokens)
 
@@ -132,7 +132,7 @@ class PageAccess:
             return False
         if name in LOOPBACK or name.strip("[]") == self.host:
             return True
-        # Anybody can make a name of theirs resolve to this machine, but not an address.
+        # An attacker can make a name resolve to this machine, but not an address.
         return _is_every_address(self.host) and _is_address(name.strip("[]"))
 
 

@@ -124,7 +124,7 @@ class Serving:
         self._stop.set()
 
     def leave(self, end: ForcedEnd) -> int:
-        """Record the ends without the event loop, which third-party code holds."""
+        """Record the ends without the event loop, which third-party code blocks."""
         for live in self.sessions.live.values():
             live.end_now(end)
         if end.fault:

@@ -278,7 +278,7 @@ class SessionDrawing:
         self._running.clear()
         self._redraw_open_calls()
         self._changed("session", "tools")
-        for request in asked:  # nobody waits for an answer any longer
+        for request in asked:  # no call waits for an answer any longer
             self._close_request(request, "ended", "session")
         for request_id in list(self._questions):
             self._close_question(request_id)

@@ -153,7 +153,7 @@ class LiveSession:
             self.ended.set()
 
     def end_now(self, end: ForcedEnd) -> None:
-        """End the session from another thread, because third-party code holds the event loop."""
+        """End the session from another thread, because third-party code blocks the event loop."""
         if self.runtime:
             self.runtime.ending.force(end)
         if self.session:

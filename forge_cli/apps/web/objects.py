@@ -28,7 +28,7 @@ def draw_request_object(
     tried: CommandTried | None = None,
     entry: str | None = None,
 ) -> JsonObject:
-    """Return an open request; ``path`` has the workers from the root to the one that asks."""
+    """Return an open request; ``path`` has the workers from the root to the asking worker."""
     return {
         "type": "request",
         "request": request.request_id,

@@ -213,7 +213,7 @@ class WebSessions:
             return
         path = find_own_session(session)
         size, log = await in_thread(lambda: _grown(path, view.size))
-        if log is None or session in self.live:  # it may have been resumed meanwhile
+        if log is None or session in self.live:  # it may have been resumed during the read
             return
         view.size = size
         for line in log.lines:

@@ -137,7 +137,7 @@ class TabStream(StreamingResponse):
         self._tab = Tab()
         self._beside = beside
         kind = "text/event-stream"
-        headers = {"X-Accel-Buffering": "no"}  # nginx would hold events back
+        headers = {"X-Accel-Buffering": "no"}  # nginx would buffer the events
         super().__init__(self._messages(after), media_type=kind, headers=headers)
 
     async def _messages(self, after: int) -> AsyncIterator[bytes]:

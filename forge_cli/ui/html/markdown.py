@@ -32,7 +32,7 @@ _BARE = re.compile(rf"https?://[^{_END}]*[^{_END}.,;:!?)\]}}*_~]", re.IGNORECASE
 """An address within a sentence, without the punctuation after it."""
 _ALIGNED = re.compile(r"text-align:\s*(left|center|right)")
 _HEADING_OFFSET = 2
-"""Levels of headings that the page has above those of an answer."""
+"""Levels of headings on the page above the headings of an answer."""
 Tokens = Sequence[Token]
 
 

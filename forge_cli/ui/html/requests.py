@@ -83,7 +83,7 @@ def _draw_trial(tried: CommandTried) -> str:
 
 
 def _draw_args(request: ApprovalRequest) -> Iterator[str]:
-    """Draw the arguments, without defaults and those that the preview shows."""
+    """Draw the arguments, except defaults and arguments that the preview shows."""
     command = request.runs.argument if request.runs else None
     if isinstance(line := request.args.get(command or ""), str):
         yield draw_code(line, "sh", exact=True)

@@ -53,7 +53,7 @@ def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
 
 
 def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """Return the grant that ``a`` writes to a file; None if no file can hold it."""
+    """Return the grant that ``a`` writes to a file; None if no file can contain it."""
     for offer in (edits_offer(request), *(request.offers or ())):
         if offer is not None and any(_files(request, offer)):
             rules = [replace(rule, title=rule.user_title or rule.title) for rule in offer.rules]
@@ -147,7 +147,7 @@ async def write_grant(
 
 
 def _planned(request: ApprovalRequest, offer: GrantOffer, console: Console) -> FileEdit | None:
-    """Return the change of the first editable file; print what to add by hand to the others."""
+    """Return the change of the first editable file; for others, print the lines to add by hand."""
     for name, file in _files(request, offer):
         try:
             return plan_edit(Path(file), offer.rules, user=name == "user")
@@ -160,7 +160,7 @@ def _planned(request: ApprovalRequest, offer: GrantOffer, console: Console) -> F
 
 
 def _files(request: ApprovalRequest, offer: GrantOffer) -> Iterator[tuple[str, str]]:
-    """Yield the files that can hold the rules of an offer, the file of the user first."""
+    """Yield the files that can contain the rules of an offer, the user's file first."""
     files = request.policy_files or {}
     for name in _FILES:
         can_hold = name == "worker" or all(rule.user_at for rule in offer.rules)

@@ -148,12 +148,12 @@ class KeyReader:
                 return
 
     async def _piece(self) -> bytes:
-        """Return the bytes that came at once; raise QuestionLeft at Ctrl+C."""
+        """Return the bytes that arrived together; raise QuestionLeft at Ctrl+C."""
         piece = b""
         while len(piece) < 4096 and not piece.endswith(_STOP):
             if piece and not select.select([self._fd], [], [], 0)[0]:
                 break
-            # Byte by byte: what follows a Ctrl+C is left in the terminal for the next reader.
+            # Byte by byte: bytes after a Ctrl+C are left in the terminal for the next reader.
             key = await read_piece(self._fd, 1)
             if not key:
                 break

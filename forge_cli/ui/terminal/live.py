@@ -167,7 +167,7 @@ class LiveLines:
 
     def _erase(self) -> None:
         if self._drawn:
-            # tmux keeps in its history what J alone erases from a full screen.
+            # With J alone, tmux keeps the erased lines of a full screen in its history.
             self._write("\x1b[K\x1b[J")
             self._drawn = ()
 

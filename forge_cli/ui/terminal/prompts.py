@@ -248,7 +248,7 @@ class _Prompt:
         return None
 
     async def _turn_page(self, question: str) -> ApprovalDecision | bool:
-        """Return a no, or whether to show all other pages at once."""
+        """Return a no, or True to show all other pages without a pause."""
         while True:
             line = await self._ask(question, lambda key: key.strip().lower() in ("", "e", "n"))
             match line and line.strip():
@@ -394,7 +394,7 @@ def describe_in_text(request: ApprovalRequest, find: FindRenderer) -> str:
 
 
 def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
-    """Draw the arguments, without defaults and those that the preview shows."""
+    """Draw the arguments, except defaults and arguments that the preview shows."""
     command = request.runs.argument if request.runs else None
     if isinstance(line := request.args.get(command or ""), str):
         yield from draw_command(line)

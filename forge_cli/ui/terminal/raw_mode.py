@@ -1,4 +1,4 @@
-"""Terminals in raw mode, which are restored even if the process ends at once."""
+"""Terminals in raw mode, which are restored even if the process ends without cleanup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _given_back: list[Callable[[], object]] = []
 
 @contextmanager
 def terminal_taken(give_back: Callable[[], object]) -> Iterator[None]:
-    """Register ``give_back`` to restore the terminal if the process ends at once."""
+    """Register ``give_back`` to restore the terminal if the process ends without cleanup."""
     _given_back.append(give_back)
     try:
         yield

@@ -326,7 +326,7 @@ class TerminalUI:
         return self._open_line or bool(self._markdown and self._markdown.is_open)
 
     def _finish_text(self) -> None:
-        """End the answer and its last line, then print the warnings that came meanwhile."""
+        """End the answer and its last line, then print the warnings that it held back."""
         if self._text_is_done or self._after_text:
             self._text_is_done = False
             self._end_text()

@@ -249,7 +249,7 @@ class Trace:
 
     @property
     def _indent(self) -> str:
-        """The indentation of a child worker, deeper than the one of its parent."""
+        """The indentation of a child worker, one level deeper than its parent."""
         if self._from:
             return "  " * self._from.depth
         return ""

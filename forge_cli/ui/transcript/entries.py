@@ -43,7 +43,7 @@ MAX_INLINE = 100
 """Characters of an argument without a block of its own."""
 _TASK = "userInput"
 NOTED_COMMANDS = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
-"""Commands whose output is part of a transcript; other events show the effects of the others.
+"""Commands whose output is part of a transcript; other commands are visible by their effects.
 
 ``userInput`` is for output before a message, such as a reload of the edited worker.
 """
