@@ -228,7 +228,7 @@ def modes_within(approval_mode: str, *, read_only: bool) -> tuple[SessionMode, .
         return ("ask",)
     if approval_mode == ApprovalMode.INTERACTIVE.value:
         return tuple(MODE_TITLES)
-    # Without a person in the session, there is no one who could accept edits.
+    # Only a person in the session can choose to accept edits.
     return ("ask", "readOnly")
 
 
@@ -262,7 +262,7 @@ Risk = Literal["low", "medium", "high"]
 
 def risk_of(effects: frozenset[Effect] | None) -> Risk:
     """Return the risk of declared effects; undeclared effects count as high risk."""
-    # Only declared effects count, never the name of a tool: anybody can choose a harmless name.
+    # Only declared effects count: any author can choose a harmless name for a tool.
     if effects is None or Effect.EXECUTE in effects:
         return "high"
     return "low" if effects <= {Effect.READ} else "medium"

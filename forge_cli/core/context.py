@@ -1,4 +1,4 @@
-"""Contexts of calls: what a tool learns about its call, and how it reports and delegates."""
+"""Contexts of calls: facts for the tool, and its means to report, delegate and ask."""
 
 from __future__ import annotations
 

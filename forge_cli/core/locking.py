@@ -56,6 +56,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     for place, folders, names in os.walk(folder):
+        # os.walk enters only the folders that are left in its list.
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in names:
             path = Path(place, name)

@@ -52,6 +52,7 @@ own_reader(DisplayHints, read_display)
 MEDIA_LIMIT = 3_750_000
 """The most bytes of an image or file: 5 MB in base64, the limit of providers."""
 
+# Formats such as image/svg+xml are text as well.
 _TEXT_TYPE = r"text/.+|(application|image)/(.+\+)?(json|xml|yaml)"
 _REDACTED = "[redacted:"
 """The marker inside base64 that was redacted; such data cannot be decoded."""

@@ -29,7 +29,7 @@ UNCONFINED_RULES = (
     "commands that rules pre-approve run unconfined: "
     "install bubblewrap (bwrap), or say 'isolation: off'"
 )
-"""Shown even if warnings are not, because nobody is asked and nothing confines the commands."""
+"""Shown even if warnings are not: these commands run without a question and unconfined."""
 
 
 class RetryNotice(Struct, frozen=True):

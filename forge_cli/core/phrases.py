@@ -140,5 +140,6 @@ def has_mark(value: Any) -> bool:
 
 def added_mark(before: str, after: str) -> str | None:
     """Return a mark that occurs more often in ``after`` than in ``before``, if any."""
+    # Subtracting counters keeps only the marks that occur more often afterwards.
     added = Counter(MARKS.findall(after)) - Counter(MARKS.findall(before))
     return next(iter(added), None)

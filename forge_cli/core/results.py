@@ -409,7 +409,9 @@ def with_few_files(value: Text | Json | Image | Blob) -> Text | Json:
         if room < 0:
             break
         kept.append(file)
-    lost = "it is" if len(files) == 1 else f"{len(files) - len(kept)} of {len(files)} are"
+    lost = "it is"
+    if len(files) != 1:
+        lost = f"{len(files) - len(kept)} of {len(files)} are"
     limit = f"a result holds {MEDIA_LIMIT:,} bytes of images and files at most"
     text = f"{value.text()}\n[{lost} not kept: {limit}]"
     few = tuple(kept) or None

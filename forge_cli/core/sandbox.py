@@ -46,7 +46,7 @@ class SandboxView(Protocol):
     happens at once. Access that asks is possible only for paths that the call declared
     (``ReadPath``, ``WritePath``, ``DeletePath``, ``touches``), because they were judged and
     approved before the call began. Any other access is a ToolError that names the missing
-    declaration: nobody is asked in the middle of a call.
+    declaration: forge never asks in the middle of a call.
     """
 
     @property

@@ -159,6 +159,7 @@ def _whole_lines(head: str, tail: str, near: int) -> tuple[str, str]:
     return head, tail
 
 
+# A longer name, as a model may send, is compared by its beginning.
 _LONGEST_NAME = 200
 
 
@@ -207,7 +208,9 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) 
     near = nearest(name, known)
     if near is not None:
         return f"did you mean '{near}'?"
-    return f"there are: {', '.join(known) or 'none'}" if otherwise is None else otherwise
+    if otherwise is not None:
+        return otherwise
+    return f"there are: {', '.join(known) or 'none'}"
 
 
 def dollars(cost: float) -> str:

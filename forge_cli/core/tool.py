@@ -79,7 +79,7 @@ class Preview:
     changed: GrantOffer | None = None
     """The folder of the changes, if a yes may be remembered for it."""
     blocked: Verdict | None = None
-    """The verdict if the trial did something that is blocked; nobody is asked then."""
+    """The verdict if the trial did something that is blocked; then forge does not ask."""
     risk: Risk | None = None
     """The risk of this call according to the preview; None for the risk of the tool."""
     extent: TrialExtent | None = None

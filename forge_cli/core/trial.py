@@ -1,4 +1,4 @@
-"""The result of a trial: what a command changed on copies of the zones, and what it lacked."""
+"""Results of trials: the changes of a command on copies of the zones, and its missing access."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _is_below(path: str, folders: frozenset[str]) -> bool:
 
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
-    """Describe for people what a trial lacked: network places together, then each path."""
+    """Describe the missing access of a trial for people: network first, then each path."""
     remote: list[str] = []
     local: list[str] = []
     paths: list[str] = []

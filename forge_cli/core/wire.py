@@ -156,6 +156,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
+        # JSON has no infinity; ``_read_float`` reads the name back.
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return decode_text(bytes(value))

@@ -91,7 +91,7 @@ def plan_removal(file: Path, at: Sequence[str]) -> FileEdit:
 
 
 def _lone(data: Any, at: Sequence[str]) -> Sequence[str]:
-    """Return the path of the outermost mapping that contains only what is to be removed."""
+    """Return the path of the outermost mapping without anything else than the removed key."""
     nodes = [data]
     for step in at[:-1]:
         nodes.append(nodes[-1][step])

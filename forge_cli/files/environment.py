@@ -1,4 +1,4 @@
-"""The Python environment of forge, and what the next forge would import from it."""
+"""The Python environment of forge, and the modules that forge imports from it."""
 
 from __future__ import annotations
 

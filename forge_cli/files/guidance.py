@@ -15,7 +15,7 @@ MAX_TOTAL = 64 * 1024
 """The most bytes of all files together; the nearest file is read first."""
 
 _MAX_FILE = 16 * MAX_TOTAL
-"""The most bytes of one file; the hash of the whole file is what is trusted."""
+"""The most bytes of one file, which is read whole because trust depends on its hash."""
 
 IsTrusted = Callable[[Path, bytes], bool]
 

@@ -29,7 +29,7 @@ def acquire_file_lock(
     If the file was replaced or removed meanwhile, the new one is locked. Raise BlockingIOError if
     another process has the lock, unless ``wait`` is True or its seconds are enough.
     """
-    # flock waits for ever or not at all, so a deadline means to try again and again.
+    # flock waits without a limit or not at all, so a deadline needs repeated attempts.
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     if wait is not True:
         how |= fcntl.LOCK_NB

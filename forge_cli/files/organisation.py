@@ -39,7 +39,7 @@ _LOADS = re.compile(
     r"PATH|HOME|ENV|IFS|SHELLOPTS|CLASSPATH|(LD|DYLD|BASH|GIT|UV|PIP|JAVA|JDK|XDG)_.*|NODE_(OPTIONS|PATH)"
     r"|(?i:npm_config)_.*|(PYTHON|PERL|PERL5|RUBY)(PATH|HOME|STARTUP|EXECUTABLE|PLATLIBDIR|USERBASE|LIB|OPT).*"
 )
-"""Variables that determine which program a name starts, or what it loads."""
+"""Variables that determine the program that a name starts, or the code that it loads."""
 
 _UP = re.compile(r"(?<!\.)\.\.(?![\w.])")
 Patterns = list[Annotated[str, Field(min_length=1)]]
@@ -148,7 +148,7 @@ class OrganisationPolicy(Config):
         return any(_names(pattern, program, args) for pattern in self.allow.mcp)
 
     def allows_worker(self, worker: Worker) -> bool:
-        """Return True if a worker is allowed; one that a program made has no file to compare."""
+        """Return True if a worker is allowed; one of a program, which has no file, always is."""
         if self.allow.workers is None or not worker.digest:
             return True
         path = Path(os.path.realpath(worker.path))

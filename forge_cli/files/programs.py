@@ -399,7 +399,7 @@ class _Finding:
             ):
                 self._follow_file(script, depth)
             elif path.suffix in _CODE | _SETTINGS and _BARE.fullmatch(word) and not path.exists():
-                # Missing now, but it would be run once somebody makes it.
+                # It is missing now, but the command would run it as soon as it exists.
                 self.words.add(path)
 
     def _follow_file(self, path: Path, depth: int) -> None:

@@ -53,7 +53,7 @@ def replace_in(
     Mode and owner may be ``like`` those of another file; ``data`` may be an open file.
     """
     info = os.fstat(folder)
-    # Once is enough: what is left over comes from processes that were killed before.
+    # Once per process is enough: leftovers come from processes that were killed earlier.
     if (info.st_dev, info.st_ino) not in _swept:
         _swept.add((info.st_dev, info.st_ino))
         sweep_folder(".", within=folder)

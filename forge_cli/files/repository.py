@@ -37,7 +37,7 @@ def guidance_files(workspace: Path) -> list[Path]:
 
 def repository_top(folder: Path) -> Path:
     """Return the nearest parent with a ``.git``, else the folder itself."""
-    # The .git of another user, as in /tmp, must not make a repository of all that is below.
+    # A .git of another user, as in /tmp, must not turn all folders below it into a repository.
     owners = {os.getuid(), _owner(folder)}
     for each in (folder, *folder.parents):
         if _owner(each / ".git") in owners:

@@ -65,8 +65,11 @@ class HookConfig(Config):
     @property
     def files(self) -> list[Path]:
         """The existing files that its command names."""
-        named = [self._path(item) for item in self.run or () if item.startswith(_PATHS)]
-        return [path for path in named if path.is_file()]
+        found: list[Path] = []
+        for item in self.run or ():
+            if item.startswith(_PATHS) and (path := self._path(item)).is_file():
+                found.append(path)
+        return found
 
     def matches(self, *names: str) -> bool:
         """Return True if the hook applies to a tool with one of these names."""

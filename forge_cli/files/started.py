@@ -27,7 +27,7 @@ _INSTALLED = frozenset(
         *(".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )
-"""Folders of installed or generated files, which nobody reads file by file."""
+"""Folders of installed or generated files, which people do not review one by one."""
 _MODULES = (".py", ".pyc", ".so")
 MISSING = ""
 """The hash of a missing file."""

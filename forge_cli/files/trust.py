@@ -239,7 +239,7 @@ def server_code(worker: Worker) -> set[Path]:
 
 def _tree(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, followlinks=False):
-        # What is behind a link to a folder can change without notice, so the link itself counts.
+        # The target of a link to a folder can change without notice, so the link itself counts.
         for name in folders:
             if Path(place, name).is_symlink():
                 yield Path(place, name)

@@ -44,7 +44,7 @@ COMMANDS_MAX = 1024 * 1024 * 1024
 _INDEX = "changes.jsonl"
 _FOLDER_SUFFIX = ".undo"
 REDO_SUFFIX = ".redo"
-"""The suffix of the folder beside a log with what the last undo took away."""
+"""The suffix of the folder beside a log that contains the state before the last undo."""
 _FOLDER = ("directory", "")
 """The state of a folder."""
 _DIGEST_LENGTH = 64
@@ -243,13 +243,11 @@ class ChangeLog:
 
     def made(self, path: Path, digest: str) -> bool:
         """Return True if the session created this content, and it has not changed since."""
-        found = next((entry for entry in self._touched(None) if entry.path == path), None)
-        return (
-            found is not None
-            and found.before is None
-            and not found.others
-            and found.after == ("file", digest)
-        )
+        for entry in self._touched(None):
+            if entry.path == path:
+                is_unchanged = not entry.others and entry.after == ("file", digest)
+                return entry.before is None and is_unchanged
+        return False
 
     def has(self, file: ChangedFile) -> bool:
         """Return True if the earlier content is backed up, even for another path."""
@@ -473,7 +471,7 @@ def logs_of_others(log: ChangeLog) -> list[ChangeLog]:
 
 
 def _state(entry: Entry | None) -> State:
-    """Return the state of a path, from what a command found or left there."""
+    """Return the state of a path before or after a command."""
     kinds = {"folder": "directory", "pipe": "special"}
     if entry is None:
         return None

@@ -114,10 +114,12 @@ def remove_leftover(leftover: Leftover) -> bool:
 
 def _logs_with_trials() -> list[Path]:
     folder = sessions_folder()
-    names: list[str] = []
+    logs: list[Path] = []
     with suppress(OSError):
-        names = [name for name in os.listdir(folder) if name.endswith(TRIALS)]
-    return [folder / f"{name.removesuffix(TRIALS)}{SUFFIX}" for name in names]
+        for name in os.listdir(folder):
+            if name.endswith(TRIALS):
+                logs.append(folder / f"{name.removesuffix(TRIALS)}{SUFFIX}")
+    return logs
 
 
 def _unfinished(trials: Path) -> Iterator[Path]:
@@ -130,7 +132,9 @@ def _unfinished(trials: Path) -> Iterator[Path]:
 
 def _begun(log: Path) -> Iterator[Path]:
     with suppress(OSError):
-        yield from (folder for folder in log.with_suffix(TRIALS).iterdir() if is_begun(folder))
+        for folder in log.with_suffix(TRIALS).iterdir():
+            if is_begun(folder):
+                yield folder
 
 
 def _find_files(around: Path, pending: dict[str, Path]) -> Iterator[Leftover]:

@@ -89,7 +89,7 @@ def open_session(
     A resumed session needs a writable log.
     """
     if keep:
-        # Temporary files of killed processes would stay for ever otherwise.
+        # Nothing else removes the temporary files of killed processes.
         sweep_folder(sessions_folder())
         if has_trials():
             # Code for earlier sessions is loaded only if it is needed, since most sessions are new.

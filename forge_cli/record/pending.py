@@ -127,8 +127,11 @@ def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waitin
     """Return the pending requests of a parked session and its child workers, in order."""
     state = fold_lines(lines, void)
     pending = {each.request_id for each in pending_of(past_of(state))}
-    calls = [call for request_id, call in state.requests.items() if request_id in pending]
-    return [_waiting(state, call.asked, call.answer) for call in calls if call.asked]
+    found: list[Waiting] = []
+    for request_id, call in state.requests.items():
+        if request_id in pending and call.asked:
+            found.append(_waiting(state, call.asked, call.answer))
+    return found
 
 
 def open_requests(lines: Iterable[Line]) -> list[Waiting]:

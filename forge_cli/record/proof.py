@@ -1,7 +1,7 @@
 """Proofs that the user's forge wrote the consent in a log: a keyed hash in each such line.
 
-The hash chain shows that no line was changed, but anybody can build such a chain. The key is in the
-user's home. A line of consent without a valid proof can be read, but its call asks again.
+The hash chain shows that no line was changed, but any program can build such a chain. The key is in
+the user's home. A line of consent without a valid proof can be read, but its call asks again.
 """
 
 from __future__ import annotations

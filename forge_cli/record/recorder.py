@@ -64,7 +64,7 @@ class RecordLog:
 
         The first write removes an unfinished last line; until then nothing changes, because the
         file may be something else. Raise SessionLost if the log is not writable: without it, the
-        next resume would repeat what is done now.
+        next resume would repeat the work that follows.
         """
         try:
             log = cls(path)

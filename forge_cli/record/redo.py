@@ -68,11 +68,11 @@ class RedoLog(ChangeLog):
         """Return the files that a redo cannot restore: neither backed up nor moved."""
         changed = self.changed()
         elsewhere = {file.after for file in changed}
-        return [
-            file
-            for file in changed
-            if file.unkept and file.before not in elsewhere and not self.has(file)
-        ]
+        found: list[ChangedFile] = []
+        for file in changed:
+            if file.unkept and file.before not in elsewhere and not self.has(file):
+                found.append(file)
+        return found
 
     def keep_undone(
         self,
@@ -100,9 +100,10 @@ class RedoLog(ChangeLog):
             for folder in _folders_made(passing):
                 found.setdefault(folder.path, folder)
         known = self._load()
-        new = [
-            entry for entry in found.values() if not _is_known(known.get((entry.path, None)), entry)
-        ]
+        new: list[ChangedFile] = []
+        for entry in found.values():
+            if not _is_known(known.get((entry.path, None)), entry):
+                new.append(entry)
         paths = {passing.path for passing in passed}
         paths.update(each.file.path for each in plans)
         self._keep_entries(log, paths, calls)
@@ -224,7 +225,7 @@ def plan_redo(log: ChangeLog) -> list[Undoing]:
 
 
 def redo_changes(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
-    """Redo what the last undo of this session changed, except files that somebody changed since."""
+    """Redo the changes of the last undo of this session, except in files that changed since."""
     kept = _open_redo(log)
     _sweep_folders(kept.changed())
     done = undo_changes(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))

@@ -231,7 +231,8 @@ def _waiting_calls(past: Past) -> Iterator[tuple[str, str]]:
     """Yield the calls of child workers, by task and ID, that wait for a worker of their own."""
     for called in past.children.values():
         for child in called:
-            yield from ((child.delegation, call) for call in child.past.children)
+            for call in child.past.children:
+                yield child.delegation, call
             yield from _waiting_calls(child.past)
 
 

@@ -101,7 +101,8 @@ def _texts(event: AnyEvent) -> Iterator[str]:
         case events.NetworkAccess(host=host):
             yield host
         case CommandTried(changed=changed):
-            yield from (each.path for each in changed)
+            for each in changed:
+                yield each.path
         case events.InputPrompt(prompt=prompt):
             yield prompt
         case UserInput(content=content):

@@ -139,8 +139,11 @@ def undo_changes(
     # On disk before the backups are forgotten, or a power cut could lose both.
     sync_folders_of(file.path for file in (*files, *log.passing(calls)))
     missing_states = {file.before for file in moved.missing}
-    restored = (each.file for each in done if each.left is None)
-    log.forget((file.path for file in restored if file.after not in missing_states), calls)
+    restored: list[Path] = []
+    for each in done:
+        if each.left is None and each.file.after not in missing_states:
+            restored.append(each.file.path)
+    log.forget(restored, calls)
     return done
 
 

@@ -20,7 +20,7 @@ def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]
 def _found(schema: Any, value: Any, root: JsonObject, at: Loc) -> Iterator[PathUse]:
     if not isinstance(value, str | Mapping | list):
         return
-    # Each alternative is followed: whichever the value fits, its paths have to be judged.
+    # All alternatives are followed, because the value may fit any of them.
     for branch in alternatives(schema, root):
         match value:
             case str():

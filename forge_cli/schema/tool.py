@@ -90,8 +90,8 @@ class Tool:
     stands_for: StandsFor | None = None
     """For a proxy tool: returns name (before ``prefix:``) and args of the call that it stands for.
 
-    The gate judges that call as well, and the stricter verdict counts. What is remembered is
-    remembered for that call.
+    The gate judges that call as well, and the stricter verdict counts. A grant is remembered for
+    that call.
     """
 
     def __post_init__(self) -> None:

@@ -236,12 +236,12 @@ class Toolset(Generic[ConfigT]):
 
     @cached_property
     def _marked(self) -> list[Tool]:
-        methods = [getattr(self, name) for name in _tool_methods(type(self))]
         where = self.in_thread if self.thread == "own" else None
-        return [
-            Tool.from_function(method, in_thread=where, **dict(self._own(method)))
-            for method in methods
-        ]
+        found: list[Tool] = []
+        for name in _tool_methods(type(self)):
+            method = getattr(self, name)
+            found.append(Tool.from_function(method, in_thread=where, **dict(self._own(method))))
+        return found
 
     @cached_property
     def _thread(self) -> OwnThread:

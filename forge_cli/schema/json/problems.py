@@ -122,8 +122,11 @@ def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
     if keyword == "additionalProperties" and schema[keyword] is False:
         known = schema.get("properties", {})
         patterns = schema.get("patternProperties", {})
-        extra = [name for name in value if name not in known and not _is_named(name, patterns)]
-        return [unknown_field((*path, name), known) for name in extra]
+        problems: list[str] = []
+        for name in value:
+            if name not in known and not _is_named(name, patterns):
+                problems.append(unknown_field((*path, name), known))
+        return problems
     # For other keywords, or a value that fits several alternatives, the type is not the problem.
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
     if not unsaid and (expected := expectation(schema, root)):
@@ -135,8 +138,12 @@ def declared_at(path: Loc, schema: JsonObject) -> Any:
     """Return the schema that is declared for a place in the args."""
     declared: Any = schema
     for step in path:
-        said = [member(branch, step) for branch in alternatives(declared, schema)]
-        declared = next((each for each in said if each), {})
+        inner: Any = {}
+        for branch in alternatives(declared, schema):
+            inner = member(branch, step)
+            if inner:
+                break
+        declared = inner or {}
     return declared
 
 

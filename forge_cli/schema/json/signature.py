@@ -366,7 +366,10 @@ def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
     # Leaving out one value can change another one, so this repeats until nothing else is lost.
     lost: set[str] = set()
     while True:
-        known = {**given, **{name: value for name, value in values.items() if name not in lost}}
+        known = dict(given)
+        for name, value in values.items():
+            if name not in lost:
+                known[name] = value
         plain = {name: known[name] for name in (*names.values(), *given) if name in known}
         newly = _lost(instance, plain, names) - lost
         if not newly:
