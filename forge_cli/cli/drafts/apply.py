@@ -36,6 +36,7 @@ def apply(
     left_out = [each for each in changed.changes if each.protected and each not in chosen]
     after = apply_changes_of(changed, chosen) if chosen else changed.draft
     sys.stdout.write(f"applied {counted(len(chosen), 'change')} of the draft {after.id}\n")
+    # Without paths, "all" leaves these out, which is easy to miss.
     if not paths:
         for each in left_out:
             sys.stderr.write(

@@ -54,10 +54,13 @@ def text_of(changed: ChangedDraft, chosen: Sequence[DraftChange], *, stat: bool 
 
 def notes_of(chosen: Sequence[DraftChange]) -> list[str]:
     """Return notes on these changes: conflicts, protected paths, and at the end their number."""
-    protected = [each for each in chosen if each.protected]
-    conflicts = [each for each in chosen if each.conflict]
-    notes = [f"conflict: {each.path} {each.conflict}" for each in conflicts]
-    notes += [f"by name only: {each.path} ({each.protected})" for each in protected]
+    notes: list[str] = []
+    for each in chosen:
+        if each.conflict:
+            notes.append(f"conflict: {each.path} {each.conflict}")
+    for each in chosen:
+        if each.protected:
+            notes.append(f"by name only: {each.path} ({each.protected})")
     if chosen:
         notes.append(counted(len(chosen), "change"))
     return notes

@@ -65,6 +65,9 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 def _counts(changes: list[Any]) -> str:
     """Return the numbers of created, changed and deleted paths, as ``+2 ~1 -1``."""
-    made = sum(1 for each in changes if each["change"] == "created")
-    deleted = sum(1 for each in changes if each["change"] == "deleted")
+    made = 0
+    deleted = 0
+    for each in changes:
+        made += each["change"] == "created"
+        deleted += each["change"] == "deleted"
     return f"+{made} ~{len(changes) - made - deleted} -{deleted}"

@@ -41,6 +41,7 @@ def review_draft(changed: ChangedDraft) -> SessionDraft:
         except QuestionLeft:
             sys.stderr.write("nothing was applied\n")
             return changed.draft
+        # The changes that were taken so far are still applied.
         if answer == "q":
             break
         if answer == "e":
@@ -104,6 +105,7 @@ def _can_be_edited(unit: Sequence[DraftChange]) -> bool:
 
 
 def _is_record(each: DraftChange) -> bool:
+    # Hooks and settings of git are protected, and so decided on one by one.
     return ".git" in each.change.parts and each.protected is None
 
 
