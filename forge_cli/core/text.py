@@ -135,7 +135,7 @@ def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) 
     if len(text) <= limit:
         return text
     mark = mark or _MARKS[at]
-    # Formatted with the largest possible number, so that the result is never too long.
+    # Formatted with the largest possible number, so that there is room for any mark.
     room = limit - len(mark.format(len(text)))
     if room <= limit // 2:
         room = limit

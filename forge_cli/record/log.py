@@ -35,7 +35,7 @@ class Log(Struct, frozen=True):
         return self.path.stem
 
     def copied(self, session: str) -> tuple[Line, ...]:
-        """Return the lines as those of another session, with a chain of their own."""
+        """Return copies of the lines for another session, with a chain of their own."""
         copies = list[Line]()
         for line in self.lines:
             copies.append(line.copied(session, copies[-1] if copies else None))

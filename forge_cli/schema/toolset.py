@@ -161,7 +161,7 @@ class Toolset(Generic[ConfigT]):
     repeatable: ClassVar[bool] = False
     """True if the worker file may contain a list of sections, each opened separately."""
     picks: ClassVar[bool] = False
-    """True if the toolset reads ``tools:`` itself, because its names are not those of tools."""
+    """True if the toolset reads ``tools:`` itself, because the entries are not names of tools."""
     needs_zone: ClassVar[bool] = False
     """True if the worker cannot start without a zone, because the tools need one."""
     thread: ClassVar[Literal["pool", "own"]] = "pool"

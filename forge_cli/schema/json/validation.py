@@ -76,7 +76,7 @@ def reference_problems(schema: JsonObject) -> Iterator[str]:
 
 
 def best_error(error: ValidationError) -> ValidationError:
-    """Return the most specific error: that of the alternative which fits best."""
+    """Return the most specific error, from the alternative that fits best."""
     from jsonschema.exceptions import best_match
 
     return best_match([error]) or error
