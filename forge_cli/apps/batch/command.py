@@ -178,6 +178,7 @@ def batch(
     if str(results) == STDIN:
         hint = "the next run resumes from them; --json prints them as well"
         raise UsageError("-o -: the results need a file", hint=hint)
+    # A batch is resumed from its results, which a pipe or a device does not keep.
     is_special = os.path.exists(results) and not os.path.isfile(results)
     if is_special or not os.path.isdir(results.absolute().parent):
         raise UsageError(f"-o {results}: name a regular file in an existing folder")

@@ -242,6 +242,7 @@ def read_record(results: Path) -> BatchRecord:
         problem = WorkerError(Mark(str(results)), "this is not a results file of forge batch")
         if not isinstance(key, str) or not isinstance(result, dict):
             raise problem
+        # Before all checks below, because the spending of items that started over counts, too.
         if not _is_counted(record.spending, result):
             raise problem
         # Version 0.2 wrote keys in both spellings, and 0.1 only with underscores.

@@ -82,6 +82,7 @@ class Policy(Struct, frozen=True):
         found = [path for path in paths if not verdict.approval.stricter_than(path.approval)]
         if found:
             verdict = _join(verdict, max(found, key=lambda path: path.approval.strictness))
+        # A grant answers a question; without one there is nothing to grant.
         if verdict.approval is not Approval.ASK:
             grants = ()
         if verdict.unruled and self.named is not None:
@@ -140,6 +141,7 @@ class Policy(Struct, frozen=True):
         if self.named is None or own is None or callable(own):
             return False
         verdict = as_verdict(own)
+        # By memory, a tool asks because it has changed, which the worker's author could not know.
         return verdict.by != "memory" and verdict.approval.stricter_than(self.named.approval)
 
     def idle(self, tool: Tool) -> bool:
@@ -179,6 +181,7 @@ def _join(verdict: Verdict, path: Verdict) -> Verdict:
     """Return the verdict on a path, which is at least as strict, with both reasons if equal."""
     same = path.approval is verdict.approval is not Approval.PRE_APPROVED
     adds_nothing = verdict.parts == path.parts and verdict.basis is path.basis
+    # The stricter verdict alone is the answer, unless the other one has something to show.
     if adds_nothing and not same and not verdict.details:
         return path
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason

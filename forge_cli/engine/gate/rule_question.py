@@ -103,6 +103,7 @@ class RuleQuestion:
         request = self._request(judged, rule, runs, file)
         decision = await self._controller.request_approval(request, may_park=False)
         self._controller.bus.emit(settled_request(request, decision))
+        # A no with a note may be no answer to the rule: the user cancelled it in an editor.
         if decision.approved or (decision.by == "user" and decision.note is None):
             self._save(rule, file, decision)
         return decision.approved

@@ -103,6 +103,7 @@ class CallClock(Struct):
         return TIME_LIMIT if self.timeout is None else self.timeout
 
     def left(self) -> float:
+        # A limit that the tool states itself includes the time of child workers.
         if self.delegating and self.timeout is None:
             return math.inf
         return max(0.0, self._began + self._away + self.limit - time.monotonic())

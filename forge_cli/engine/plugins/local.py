@@ -47,6 +47,7 @@ class LocalPlugin(Plugin):
             loaded = self.code.load(limit)
         else:
             loaded = self.code.load(self.module, limit)
+        # Without an attribute, the module itself is the plugin.
         for attribute in filter(None, self.value.partition(":")[2].strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded
@@ -94,6 +95,7 @@ def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
 
 def plugins_of(code: LocalCode, offered: Sequence[str]) -> list[LocalPlugin]:
     """Return a plugin for each entry point that the hooks of a file or package ``offered``."""
+    # The command line chooses an executor, so a worker cannot bring one.
     names = [name for name in offered if not name.startswith(EXECUTOR)]
     if not names:
         problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"

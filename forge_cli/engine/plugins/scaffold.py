@@ -28,6 +28,7 @@ from forge_cli.files.replace import make_file
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 MAX_NAME = 40
+"""The most characters of the name of a new plugin."""
 TEMPLATE = Path(__file__).parent / "template"
 TAKEN = frozenset(
     {*keyword.kwlist, *dir(builtins), "Annotated", "Field", "Model", "Toolset", "typer"}
@@ -125,6 +126,7 @@ def make_package(name: str, kind: PluginKind) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             make_file(path, text)
         folders = [path for path in folder.rglob("*") if path.is_dir()]
+        # A new file is safe from a power cut only once its folder is written, too.
         for around in (folder.parent, folder, *folders):
             sync_folder(around)
     except OSError as error:

@@ -69,6 +69,7 @@ class Plugin:
         """Import the object of the entry point: ``module`` or ``module:attribute``."""
         module, _, attributes = self.value.partition(":")
         loaded: Any = import_module(module.strip())
+        # Without an attribute, the module itself is the plugin.
         for attribute in filter(None, attributes.strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded

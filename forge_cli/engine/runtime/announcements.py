@@ -118,6 +118,7 @@ class OpenCalls:
     def count(self) -> int:
         """The number of open calls, without those that tools made."""
         found = 0
+        # A copy, because ``force`` reads this from another thread.
         for event in list(self._open.values()):
             if isinstance(event, ToolStarted) and event.parent_call_id is None:
                 found += 1

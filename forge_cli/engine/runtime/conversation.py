@@ -84,7 +84,7 @@ class Conversation:
     def _hear(self, event: Event) -> None:
         match event:
             case UserInput() if self._bus.is_open(event.request_id):
-                pass
+                pass  # an answer, which the bus passes on to the question
             case UserInput() if event.content.strip() or event.attachments:
                 self._take(event)
             case CommandEvent() if not self.commands.obey_at_once(event):

@@ -111,6 +111,7 @@ class Gate:
             case Approval.PRE_APPROVED:
                 decision = ApprovalDecision(True, by=verdict.by)
                 outcome = ToolOutcome(call, "success", Text(f"left to {self._maker}"))
+            # The maker asks its own user; a call that was made shows that the answer was yes.
             case Approval.ASK if made:
                 decision = ApprovalDecision(True, by="user", via=self._maker)
                 outcome = ToolOutcome(call, "success", Text(f"made by {self._maker}"))

@@ -131,6 +131,7 @@ def _read_report(text: str, packages: Sequence[LockEntry]) -> list[str]:
         if "sha256" not in found.get(each.name, {}):
             problem = f"pip reports no hash for {each.name} {each.version}"
             raise ForgeError(problem, hint="install it from an archive")
+    # Only the archive for this platform has a hash here.
     return [
         f"{each.name}=={each.version} --hash=sha256:{found[each.name]['sha256']}"
         for each in packages

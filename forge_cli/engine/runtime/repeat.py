@@ -118,6 +118,7 @@ class Repetition:
                 folder = TemporaryDirectory(prefix="forge-home-")
                 home = Path(stack.enter_context(folder))
             for part in self.recording.parts:
+                # An earlier part may have ended before its task was done.
                 course.end = None
                 await self._repeat(part, course, home)
         return course
@@ -182,7 +183,7 @@ def workers_in(folder: Path) -> Iterator[Worker]:
     """Yield the valid workers in a folder."""
     for file in sorted(folder.iterdir()):
         if file.suffix in SUFFIXES and file.is_file():
-            with suppress(ForgeError):
+            with suppress(ForgeError):  # any YAML file may be beside workers
                 yield load_worker(file)
 
 
@@ -200,6 +201,7 @@ def worker_beside(record: Path, name: str) -> Worker:
     found = next((worker for worker in workers_in(folder) if worker.name == name), None)
     if found is not None:
         return found
+    # A worker that ``workers_in`` skips is invalid; loading it raises the reason.
     usual = worker_of_folder(folder)
     if usual is not None and not any(worker.path == usual for worker in workers_in(folder)):
         return load_worker(usual)

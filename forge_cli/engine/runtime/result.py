@@ -120,7 +120,7 @@ def _plain(output: Any) -> Any:
     """Return an output as JSON data, also if it is a value of an ``output_type``."""
     if output is None:
         return None
-    from pydantic_core import to_jsonable_python
+    from pydantic_core import to_jsonable_python  # most tasks have no output
 
     return to_jsonable_python(output, by_alias=True)
 

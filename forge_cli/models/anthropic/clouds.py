@@ -60,6 +60,7 @@ class Cloud(Struct, frozen=True, kw_only=True):
         return None
 
     def make(self, name: str, env: ModelEnv) -> AnthropicModel:
+        # Clouds sign requests or change them in other ways, which only the SDK knows.
         if env.options.get("transport") == "http":
             problem = f"models: {self.prefix}:{name} has no other transport than the SDK"
             raise WorkerError(None, problem, hint="remove `transport: http` from the config")
