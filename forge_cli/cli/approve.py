@@ -67,7 +67,7 @@ def approve(
         raise UsageError("--try needs a TOOL", hint="forge approve WORKER shell command=... --try")
     if sum(given is not None for given in (tool, batch, against)) != 1:
         hint = "forge approve WORKER TOOL KEY=VALUE ..."
-        if tool is batch is against:
+        if tool is batch is against:  # all of them are None
             raise UsageError("name a TOOL, or --batch, or --against", hint=hint)
         raise UsageError("only one of TOOL, --batch and --against may be given", hint=hint)
     if against is not None and json_input is not None:

@@ -38,6 +38,7 @@ def offer_trust(workspace: Path) -> None:
     if untrusted_project(forge_home(), workspace) is None and not store.trusted():
         return
     try:
+        # in the home folder, .forge/config.yaml is the user's own and needs no trust
         own = project_file(workspace).is_file() and not _is_own(workspace)
         found = [
             each

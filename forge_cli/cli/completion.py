@@ -134,7 +134,7 @@ def _values(parameter: Any) -> Iterable[str]:
     kind = parameter.type_descriptor
     if kind.is_choice:
         return [str(getattr(choice, "value", choice)) for choice in kind.choices or ()]
-    match (parameter.metavar or "").partition("|")[0]:
+    match (parameter.metavar or "").partition("|")[0]:  # such as SESSION|FILE
         case "WORKER":
             names = [worker.name for worker in named_workers(Path.cwd(), forge_home())]
             return [*names, *_worker_files()]

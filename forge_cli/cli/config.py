@@ -132,9 +132,9 @@ def _planned(file: Path, place: tuple[str, ...], text: str) -> tuple[FileEdit, S
             refused.append(error)
         else:
             return edit, settings
-    raise UsageError(
-        f"{'.'.join(place)} cannot be {text}: {refused[0].message}", hint=refused[0].hint
-    )
+    # the first refusal is of the value as YAML, which is usually meant
+    first = refused[0]
+    raise UsageError(f"{'.'.join(place)} cannot be {text}: {first.message}", hint=first.hint)
 
 
 def _values(text: str) -> list[Any]:

@@ -26,6 +26,7 @@ app = new_app()
 PLACES = (Path(__file__).parent.parent / "docs", Path(__file__).parent.parent.parent / "docs")
 """The folder in the wheel, and the one in a checkout."""
 _FENCE = re.compile(r"^( *`{3,}\w+) .*$", re.MULTILINE)
+"""The first line of a code block, with the attributes for tests behind the language."""
 _COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[(.*?)\]\(.*?\)\n\n?", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]\[]+)\]\(([\w./-]*?)(#[\w-]*)?\)")

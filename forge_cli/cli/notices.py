@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def warn(sentence: str) -> None:
     """Print a warning to standard error."""
+    # imported late here and below, because most commands neither warn nor ask
     from forge_cli.ui.wrap import wrap_for
 
     sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(sentence)}") + "\n")

@@ -66,6 +66,7 @@ def pick_model() -> str | None:
     more = ""
     if len(names) > MAX_SHOWN:
         more = f" ({len(names) - MAX_SHOWN} more: forge models list)"
+    # "-" means no model: at the end of input, or if it is typed
     while (typed := ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1") != "-":
         matching = [name for name in names if typed in (name, name.partition(":")[2])]
         if typed.isascii() and typed.isdecimal() and int(typed):

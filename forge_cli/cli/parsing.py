@@ -16,6 +16,7 @@ class PlainParser:
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
+            # typer calls this several times, but a parameter must be wrapped only once
             if "process_value" not in vars(parameter):
                 parameter.process_value = _converting_given(parameter)
         return parameters

@@ -344,7 +344,7 @@ async def _carry_out(
         )
         runtime = asked.runtime(worker, session, wiring, bus=bus)
         stop_on_loss(out, runtime.interrupt)
-        codes: list[ExitCode] = []
+        codes: list[ExitCode] = []  # filled once, by the event loop or by ``leave``
 
         def leave(end: ForcedEnd) -> int:
             """Finish without the event loop, because third-party code blocks the process."""

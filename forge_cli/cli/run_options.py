@@ -26,7 +26,7 @@ from forge_cli.process.signals import in_loop
 
 def require_positive(limit: float | None) -> float | None:
     """Return ``limit``; raise BadParameter if it is not a finite number greater than 0."""
-    if limit is not None and not 0 < limit < math.inf:
+    if limit is not None and not 0 < limit < math.inf:  # in this form, NaN is refused, too
         raise typer.BadParameter("must be a number greater than 0")
     return limit
 

@@ -173,4 +173,5 @@ def find_records(path: Path) -> list[Path]:
     file = Path(find_trusted_worker(str(path), interactive=False))
     worker = load_worker(file)
     records = sorted((file.parent / FOLDER).glob(f"*{SUFFIX}"))
+    # None: an unreadable record, whose replay reports the error
     return [record for record in records if worker_named_in(record) in (worker.name, None)]

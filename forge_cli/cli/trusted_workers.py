@@ -57,6 +57,7 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
     ]
     if not grants or not new:
         return
+    # if no file was ever trusted, there is no difference to show
     known = any(trust.kept_text(file) is not None for file in read)
     before = {file: trust.kept_text(file) for file in new} if known else {}
     if not interactive or not _wants(worker.path, before, grants):

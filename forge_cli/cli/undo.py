@@ -60,7 +60,7 @@ def undo_session(
     commands over the network or outside of the zones are not undone. --redo repeats what the last
     undo of the session took back. The exit code is 1 if a file was not restored.
     """
-    if again and not call is turn is None:
+    if again and not call is turn is None:  # if either was given
         raise UsageError(
             "--redo reverts the whole last undo, so it cannot be combined with --call or --turn"
         )

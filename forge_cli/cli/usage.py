@@ -13,6 +13,7 @@ class CommandLineError(UsageError):
     """A parser error; ``shown`` also has the usage of the intended command."""
 
     def __init__(self, error: typer.TyperException) -> None:
+        # the prefix is pydantic's
         super().__init__(error.format_message().replace("Value error, ", ""))
         self.exit_code = ExitCode(error.exit_code)
         self.kind = type(error).__name__  # typer does not export these classes

@@ -193,9 +193,8 @@ def _refuses(tool: Tool, args: dict[str, Any], field: str) -> bool:
     except InvalidInput as error:
         # a problem names the field as 'field', 'field.key' or 'field[0]'
         places = [f"'{field}{end}" for end in "'.["]
-        named = any(
-            each.startswith(field) or any(place in each for place in places)
-            for each in error.problems
-        )
-        return named or len(error.problems) > _MANY
+        for each in error.problems:
+            if each.startswith(field) or any(place in each for place in places):
+                return True
+        return len(error.problems) > _MANY
     return False

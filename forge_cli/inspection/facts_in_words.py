@@ -14,9 +14,8 @@ def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
     about = f": {node['description']}" if node["description"] else ""
     yield f"{indent}{node['name']}{about}"
     if "refused" in node:
-        yield from (
-            f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1]
-        )
+        for line in node["refused"].splitlines()[:1]:  # without the hint on the second line
+            yield f"{indent}  refused: {line.strip()}"
         return
     for line in _abilities(node):
         yield f"{indent}  {line}"

@@ -112,11 +112,10 @@ def _with_twins(found: JsonObject) -> JsonObject:
         return found
     patterns = {f"^{twin}$": found["properties"][name] for name, twin in twins.items()}
     required = [name for name in found.get("required", []) if name not in twins]
-    either = [
-        {"anyOf": [{"required": [n]}, {"required": [twins[n]]}]}
-        for n in found.get("required", [])
-        if n in twins
-    ]
+    either: list[JsonObject] = []
+    for name in found.get("required", []):
+        if name in twins:
+            either.append({"anyOf": [{"required": [name]}, {"required": [twins[name]]}]})
     changed = {key: value for key, value in found.items() if key != "required"}
     changed["patternProperties"] = patterns
     if required:

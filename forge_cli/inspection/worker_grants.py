@@ -115,7 +115,8 @@ def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Ite
         return
     yield f"{title}:"
     width = max(len(grant.kind) for grant in grants)
-    yield from (f"  {grant.kind:<{width}}  {grant.detail}" for grant in grants)
+    for grant in grants:
+        yield f"  {grant.kind:<{width}}  {grant.detail}"
 
 
 def _sections(worker: Worker) -> Iterator[tuple[str, Section]]:
@@ -222,7 +223,8 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
         said: Any = sandbox.network
         reached = ", ".join(said) if isinstance(said, list) else "the network"
         yield Grant("network", f"commands reach {reached}")
-    yield from (Grant("read", f"commands can read {path}") for path in sandbox.read)
+    for path in sandbox.read:
+        yield Grant("read", f"commands can read {path}")
     for name, value in asdict(sandbox.limits.limits()).items():
         usual = getattr(DEFAULT_LIMITS, name)
         if value is not None and value > usual:
@@ -247,7 +249,8 @@ def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
                             decision=Decision(rule.get("approval")),
                         )
                     )
-            yield from (Grant("command", rule.title) for rule in granting_rules(rules))
+            for granting in granting_rules(rules):
+                yield Grant("command", granting.title)
             if section.get("default") == ALLOWED:
                 yield Grant("command", "every command that no rule covers (default: preApproved)")
 
@@ -289,16 +292,16 @@ def _variables(
             names = [each for each in given if isinstance(each, str)]
         else:
             names = []
-        yield from (Grant("variable", f"{each}, for commands of {name}") for each in names)
+        for variable in names:
+            yield Grant("variable", f"{variable}, for commands of {name}")
     for each in servers:
         if each.server:
-            names = variables_in(*each.server.env.values(), *each.server.headers.values())
-            yield from (
-                Grant("variable", f"{name}, for the MCP server {each.name}") for name in names
-            )
+            for variable in variables_in(*each.server.env.values(), *each.server.headers.values()):
+                yield Grant("variable", f"{variable}, for the MCP server {each.name}")
 
 
 def _workers(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "workers":
-            yield from (Grant("worker", str(entry)) for entry in section.get("allowed") or ())
+            for entry in section.get("allowed") or ():
+                yield Grant("worker", str(entry))

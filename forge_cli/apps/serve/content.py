@@ -27,6 +27,7 @@ def file_block(file: Image | Blob, call: str, redactor: Redactor) -> mcp_types.C
     own = bool(_URI.fullmatch(file.name))
     if decoded_text(file) is not None and not own:
         return None
+    # the protocol requires a URI, also for a file that has none
     uri = file.name if own else f"forge:///{quote(file.name or call)}"
     return mcp_types.EmbeddedResource(resource=resource_contents(uri, file, redactor))
 

@@ -70,6 +70,7 @@ class OfferedExtras:
     def _blocks(self, value: ResultValue) -> list[mcp_types.ContentBlock]:
         files = [file_block(file, "prompt", self._served.redactor) for file in shown_files(value)]
         found = [block for block in files if block is not None]
+        # the text of a single file would only describe it
         if isinstance(value, Image | Blob) and found:
             return found
         text = mcp_types.TextContent(text=self._served.redactor.redact_text(value.text()))

@@ -115,7 +115,8 @@ class McpRequests:
             before = now
             await self._listeners.publish(ToolsListChanged())
             for session in list(self._sessions):
-                with anyio.move_on_after(1), suppress(Exception):  # a client that has left
+                # a client that has left, or does not read, must not hold up the others
+                with anyio.move_on_after(1), suppress(Exception):
                     await session.send_tool_list_changed()
 
     async def _greet(

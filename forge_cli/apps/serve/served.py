@@ -329,6 +329,7 @@ class WorkerTask:
     def as_tool(self) -> Tool:
         worker = self.worker
         return Tool(
+            # model providers accept at most 64 of these characters
             name=re.sub(r"[^a-zA-Z0-9_-]", "_", f"run_{worker.name}")[:64],
             description=worker.config.description or f"Gives a task to the worker '{worker.name}'.",
             input_schema=INPUT,

@@ -86,6 +86,7 @@ class Messages:
                 if isinstance(message, JSONRPCRequest):
                     self._unanswered.add(message.id)
                 await arriving.send(SessionMessage(message))
+            # the client writes no more, but may still read the last answers
             with anyio.move_on_after(CLOSE_TIMEOUT):
                 while self._unanswered:
                     await self._answered.wait()

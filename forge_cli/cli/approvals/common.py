@@ -17,6 +17,7 @@ def resume_command(read: Log) -> str:
     start = state.start
     if start is None or not start.worker_file:
         return notices.resume_command("run", RunOptions(named="WORKER"), read.session)
+    # -m is needed only if the worker would use another model now
     model = state.chosen_model or start.model
     asked = RunOptions(
         named=name_of(start.worker_file),

@@ -81,6 +81,7 @@ def _beginning(since: str) -> str:
             hint="as in --since 30d",
         )
     beginning = datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])})
+    # compared as text with times that end in Z, so without any time zone
     return beginning.isoformat(timespec="milliseconds").removesuffix("+00:00")
 
 

@@ -36,7 +36,7 @@ def add(
     A worker that names it with servers: [NAME] can use it. Nothing is started; try it with forge
     mcp test NAME.
     """
-    if (url is None) == (not command):
+    if (url is None) == (not command):  # neither, or both
         raise UsageError(
             "give either --url URL or -- COMMAND ARGS...",
             hint=f"for example: forge mcp add {name} -- program",
@@ -45,6 +45,7 @@ def add(
     server: dict[str, Any] = {"url": url} if url else {"command": program}
     if args:
         server["args"] = args
+    # only for its errors: an invalid definition must not be written
     parse_config(McpServers, {"servers": {name: server}}, at=("mcp",))
     if name in load_settings(forge_home()).mcp.servers:
         raise UsageError(f"there is a server '{name}' already", hint=f"forge mcp remove {name}")

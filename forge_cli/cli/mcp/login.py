@@ -108,9 +108,9 @@ def find_server(name: str, worker: str | None) -> McpServer:
     else:
         named = {name: None}
     own = load_settings(forge_home()).mcp.servers
-    server = named.get(name) or (name in named and own.get(name)) or None
+    server = named.get(name)
     if server is None and name in named:
-        server = trusted_server(name, Path.cwd(), forge_home())
+        server = own.get(name) or trusted_server(name, Path.cwd(), forge_home())
     if server is None:
         known = list(named if worker else own)
         hint = did_you_mean(

@@ -85,7 +85,7 @@ def _find(target: str, folder: Path) -> Worker:
 async def connect(worker: Worker, workspace: Path) -> list[dict[str, Any]]:
     """Return a row for every server."""
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
-        toolset = assembly.toolbox.toolsets[0].toolset
+        toolset = assembly.toolbox.toolsets[0].toolset  # ``with_servers_only`` leaves no other
         if not isinstance(toolset, McpToolset):
             raise TypeError(f"{toolset!r} has no servers")
         left_out = {name: problem for name, (_, problem) in toolset.left_out().items()}

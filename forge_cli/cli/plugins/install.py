@@ -42,6 +42,7 @@ def install(
     package, name = read_package(distribution)
     before = set(installed_plugins())
     with NamedTemporaryFile("w", prefix="forge-", suffix=".txt") as constraints:
+        # the package may require forge, which must not be replaced while it runs
         constraints.write(f"{OWN}=={__version__}\n")
         constraints.flush()  # pip reads the file while it is open here
         options = ["--constraint", constraints.name]

@@ -171,7 +171,7 @@ async def call_tool(
         # ``unknown_tool`` reports an omitted tool, and the others do not matter here
         is_told=lambda message: not isinstance(message, ToolLeftOut),
     )
-    calling = False
+    calling = False  # until the call begins, a signal cancels the task
     with interruptible(lambda reason: bus.emit(Interrupt(reason)), lambda: calling):
         async with screen, session as assembly:
             invocation = replace(
@@ -283,7 +283,7 @@ class RawCommand(PlainCommand):
             return super().parse_args(ctx, ["--help"])
         ctx.meta["forge.argv"] = left
         ctx.meta["forge.help"] = "--help" in own
-        return super().parse_args(ctx, ["-"])
+        return super().parse_args(ctx, ["-"])  # a placeholder for the required NAME
 
 
 @app.command(cls=RawCommand)

@@ -70,6 +70,7 @@ def import_tools(
     places = importer.install(offered) if agreed else []
     if as_json:
         print_json(_wire(offered, [place.name for place in places]))
+    # ``places`` is empty if nothing was imported
     for tool, place in zip(offered.tools, places, strict=False):
         if tool.warning:
             warn(tool.warning.removeprefix("WARNING: "))

@@ -158,8 +158,11 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
     total = sum(row.tokens or 0 for row in counted)
     deferred = [row for row in counted if row.deferred]
     columns = ["name", "toolset", "tokens", *(["deferred"] if deferred else [])]
-    marks = {None: {}, True: {"deferred": "yes"}}
-    print_table(columns, [{**row.wire(tokens=True), **marks[row.deferred]} for row in counted])
+    table = [row.wire(tokens=True) for row in counted]
+    for line in table:
+        if "deferred" in line:
+            line["deferred"] = "yes"
+    print_table(columns, table)
     told = f"total: about {total:,} tokens"
     if share := in_loop(partial(inspect, share_of_window, total, worker, worker=worker)):
         told += f", {share}"
