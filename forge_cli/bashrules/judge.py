@@ -272,7 +272,7 @@ class LineJudge:
 
     @property
     def blocks_unseen(self) -> bool:
-        """True if a rule blocks what a shell can do without starting a program."""
+        """True if a rule blocks a command that a shell runs without starting a program."""
         if any(name in _SHELL_WORDS or "." in name for name in self._blocked_names):
             return True
         return any("/" in match.tokens[0] for match in self._blocked_rules)

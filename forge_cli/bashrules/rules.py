@@ -120,7 +120,7 @@ def first_of(
 def first_inside(
     by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1
 ) -> Match | None:
-    """Return the match of a rule set for a command behind ``time``, ``timeout`` or ``xargs``."""
+    """Return the match of a rule set for a command after ``time``, ``timeout`` or ``xargs``."""
     start = _behind_timer(words) if words[0] in _TIMED else behind_xargs(words)
     found = first_of(by_name, words[start:], after) if start else None
     if found is None or found.row is None or start is None:

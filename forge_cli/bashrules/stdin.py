@@ -15,7 +15,7 @@ from forge_cli.bashrules.programs.table import program, program_named
 _HARMLESS_OPTIONS = frozenset({"--noprofile", "--norc"})
 _READ_COMMANDS = frozenset({"shell", "reads_script", "starter"})
 _BECOME_SHELLS = frozenset({"sudo", "doas", "shell"})
-"""Programs that start a shell unless they are told otherwise; ``$SHELL`` names one, too."""
+"""Programs that start a shell by default; ``$SHELL`` names one, too."""
 _INPUT = frozenset({"<", "<<", "<<<", "<>"})
 _ANYWHERE = "cd /\n"
 """A replacement for lines that may have changed the folder in an unknown way."""
@@ -90,7 +90,7 @@ def _reads_nothing(command: Simple) -> bool:
 
 
 def _has_own_input(command: Simple) -> bool:
-    """Return True if the input of a command is surely not that of the shell."""
+    """Return True if a command cannot read the input of the shell."""
     has_own = command.piped
     for redirect in command.redirects:
         if redirect.operator in _INPUT and redirect.descriptor.lstrip("0") == "":

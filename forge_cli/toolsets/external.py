@@ -220,7 +220,7 @@ def _tool(name: Any, description: Any, schema: JsonObject, invoke: Invoke) -> To
 
 
 def _json_schema(schema: Any) -> JsonObject:
-    """Return a JSON Schema, or the one of a pydantic 1 or 2 model."""
+    """Return a JSON Schema as a dict; convert a model of pydantic 1 or 2."""
     if isinstance(schema, Mapping):
         return dict(schema)
     write = getattr(schema, "model_json_schema", None) or getattr(schema, "schema", None)

@@ -1,1 +1,1 @@
-"""The strict reader of a command line: what it cannot read exactly asks."""
+"""The strict reader of a command line: a line that it cannot read exactly asks."""

@@ -94,7 +94,7 @@ class Folders(Struct, frozen=True):
 
 
 class CommandPlace(Struct, frozen=True):
-    """The folders of one command, with what the commands before it may have changed."""
+    """The folders of one command, and the changes that earlier commands may have made."""
 
     writable: Sequence[str] = ()
     """Folders below which redirections may write without asking."""

@@ -32,14 +32,14 @@ _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 _RUNS_NEXT = ("run", "run-script")
-"""Subcommands whose next word is the thing that they run."""
+"""Subcommands that run their next word."""
 _NEVER_GRANTED = frozenset({"state", "interactive"})
 _BY_ITS_WORDS = word_set(
     "rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp mount umount fdisk "
     "sfdisk parted mkfs iptables ip6tables nft ufw sysctl modprobe rmmod useradd usermod userdel "
     "crontab curl wget http https xh"
 )
-"""Programs whose every word matters: for what is lost, or for what is sent where."""
+"""Programs of which every word matters, because they lose data or send it elsewhere."""
 _KEYWORDS = word_set(
     "if then elif else fi for while until do done case esac select function coproc in time { } ! "
     "[[ ]] break continue exit return wait jobs fg bg times"
@@ -147,7 +147,7 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
 
 
 def _own_words(words: Sequence[str]) -> int:
-    """Return how many words after the program say what it is called for."""
+    """Return how many words after the program name its task, such as a subcommand."""
     name = program(words[0])
     rest = words[1:]
     found = program_named(name)

@@ -37,7 +37,7 @@ class Expanded(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """The reason why a word is unknown before the line runs, and what is known of it."""
+    """The reason why a word is unknown before the line runs, and the facts known about it."""
 
     why: str
     quoted: bool = False

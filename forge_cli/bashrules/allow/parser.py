@@ -70,7 +70,7 @@ _SYNTAX = "bash would not accept this"
 
 
 def read_line(text: str) -> tuple[Simple, ...]:
-    """Return the simple commands of a line in order; raise ``UnreadableLine`` if it is odd."""
+    """Return the simple commands in order; raise ``UnreadableLine`` for an unsupported line."""
     refuse_invisible(text)
     parser = _Parser(Lexer(text, _read_substitution))
     commands = parser.line()
@@ -447,7 +447,7 @@ class _Parser:
 
 
 def _refuse_hidden_prefix(command: Simple, at: int) -> None:
-    """Refuse prefixes behind other prefixes: an assignment after a redirection or ``time``."""
+    """Refuse a prefix after another prefix: an assignment after a redirection or ``time``."""
     texts = command.texts
     if texts and _ASSIGNMENT.match(texts[0]):
         raise UnreadableLine(ASSIGNMENT, at)

@@ -231,7 +231,7 @@ def _unknown(word: ShellWord) -> ShellWord:
 
 
 def prints_elsewhere(command: Simple) -> bool:
-    """Return True if more than its words decides what a command prints."""
+    """Return True if the output of a command depends on more than its words."""
     for redirect in command.redirects:
         if (redirect.descriptor, redirect.target.text) != ("2", "/dev/null"):
             return True

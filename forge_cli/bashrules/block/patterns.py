@@ -19,7 +19,7 @@ from forge_cli.bashrules.programs.table import KnownProgram, program, program_na
 
 _SLASHES = re.compile("//+")
 _MAX_GLOB_LENGTH = 64
-"""A longer glob in place of a program counts as every program: nobody types such a thing."""
+"""A longer glob in place of a program counts as every program, because no person types it."""
 _MAX_EXPANDING = 1000
 """With more expanding words than this in one line, any pattern counts as found."""
 _MAX_GIT_WORDS = 16
@@ -244,7 +244,7 @@ def _base(word: str) -> str:
 
 
 class Spelling(Struct, frozen=True):
-    """Other ways to write the words that tell a program what to do."""
+    """Other ways to write the subcommands and operands of a program."""
 
     options: KnownOptions = field(default_factory=KnownOptions)
     first_decides: bool = False

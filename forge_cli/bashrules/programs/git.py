@@ -162,7 +162,7 @@ def _reads_config(words: Sequence[str]) -> bool:
 
 
 def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
-    """Yield the commands that git is told to start, as text for a shell."""
+    """Yield the commands that git would start because of its words, as text for a shell."""
     options = {word for word in words if word.startswith("-")}
     starts = options_of("git").starts
     starting = {word for word in options if starts.has(word) or _FILTER.match(word)}

@@ -279,7 +279,7 @@ def starts_commands(found: KnownProgram) -> bool:
 
 
 def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
-    """Return the place and the name of the tool that a program is told to start."""
+    """Return the place and the name of the tool that a program would start."""
     found = program_named(program(words[0]))
     tools = found.names("tools")
     if _IN_ENVIRONMENT.fullmatch(words[0]):

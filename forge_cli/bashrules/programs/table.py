@@ -73,7 +73,7 @@ class KnownProgram(Struct, frozen=True):
     below: tuple[ProgramRow, ...] = ()
     kind: frozenset[str] = frozenset()
     judged: bool = False
-    """True if its options are known well enough to tell which of them are odd."""
+    """True if its options are known well enough to recognize the hazardous ones."""
     minds_words: bool = False
     """True if its effect depends on its words, so that unknown words must not be added."""
 
@@ -124,7 +124,7 @@ def read_rows(path: Path) -> tuple[ProgramRow, ...]:
 
 @lru_cache(maxsize=4096)
 def program_named(name: str) -> KnownProgram:
-    """Return what is known of a program, by the name that ``program`` gives it."""
+    """Return the knowledge about a program, by the name that ``program`` returns."""
     path = table_index().get(name)
     rows = [row for row in read_rows(path) if name in row.programs] if path else []
     return KnownProgram.of(rows)

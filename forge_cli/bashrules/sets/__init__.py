@@ -1,1 +1,1 @@
-"""Rule sets that forge keeps: what only reads, runs tests, or looks for mistakes."""
+"""Rule sets of forge: for commands that only read, run tests, build, or check code."""

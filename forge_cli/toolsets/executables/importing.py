@@ -71,7 +71,7 @@ class FoundTool(Struct, frozen=True):
 
     @property
     def lacks(self) -> str | None:
-        """Return what this machine lacks to run the tool, if anything."""
+        """Return the missing prerequisites of the tool and how to install them, or None."""
         return language_of(self.program).lacks(self.program)
 
     @property

@@ -24,6 +24,7 @@ LINK = "is a link, and links are not imported; replace it by the file itself"
 SETUID = "has the setuid or setgid bit; remove it (chmod ug-s)"
 NOT_A_FILE = "is neither a file nor a folder but a device, a pipe or the like"
 _DRIVE = re.compile(r"[A-Za-z]:")
+"""A drive of Windows, with which a path there leads out of the source."""
 
 
 class SourceError(ForgeError):

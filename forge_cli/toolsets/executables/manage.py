@@ -245,13 +245,13 @@ class ExecutableManager:
         return self.root / planned.name
 
     async def build(self, program: Program) -> str:
-        """Build a program and describe what was done; raise ToolError if its source is invalid."""
+        """Build a program and describe the result; raise ToolError if its source is invalid."""
         self._versions.keep_program(program)
         async with ChildProcesses() as processes:
             return await language_of(program).build(program, Toolchain(self.home, processes))
 
     def lacks(self, program: Program) -> str | None:
-        """Return what this machine lacks to run a program and how to install it, or None."""
+        """Return the missing prerequisites of a program and how to install them, or None."""
         return language_of(program).lacks(program)
 
     def changes(self, name: str) -> ProgramChanges | None:
@@ -286,6 +286,7 @@ class ExecutableManager:
             if current is not None:
                 self._check_restorable(folder)
                 files = _paths(folder)
+                # It must be possible to undo the restoration.
                 if not self._versions.keep(folder, files, current):
                     raise ForgeError(
                         f"nothing was restored: the current files of {name} cannot be kept",
@@ -329,7 +330,7 @@ class ExecutableManager:
         folder = self.folder(name)
         linked = folder.is_symlink()
         try:
-            if linked:
+            if linked:  # the target may belong to something else
                 folder.unlink()
             else:
                 shutil.rmtree(folder)

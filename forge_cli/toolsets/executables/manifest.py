@@ -113,7 +113,7 @@ class Parameter(Config):
         match value:
             case bool():
                 text = "true" if value else "false"
-            case float() if self.type == "integer":
+            case float() if self.type == "integer":  # JSON may write 3 as 3.0
                 text = str(int(value))
             case _:
                 text = str(value)

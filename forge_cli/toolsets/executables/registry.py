@@ -125,6 +125,7 @@ class Registry:
 
     def look(self, name: str) -> Program | None:
         """Return one tool as it is now; None if it is invalid or missing."""
+        # Taken out, so that it stays forgotten if it is invalid now.
         known, folder = self._programs.pop(name, None), self.root / name
         self.problems.pop(name, None)
         try:

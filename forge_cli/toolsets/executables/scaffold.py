@@ -62,7 +62,7 @@ class Scaffold(Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """Return a warning if the name is that of a built-in tool, or an empty string."""
+        """Return a warning if a built-in tool has the same name, or an empty string."""
         return replaced_tool(self.name)
 
     def text(self, root: Path) -> str:
@@ -85,7 +85,7 @@ class Scaffold(Struct, frozen=True):
                 place.rename(root / self.name)
                 sync_folder(root)
             finally:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(place, ignore_errors=True)  # after the rename, nothing is there
         except OSError as error:
             raise ToolError(
                 f"{root / self.name} cannot be made: {error.strerror or error}"

@@ -61,11 +61,11 @@ class Language:
     """A remark about the start, for the person who approves a call."""
 
     def lacks(self, program: Program) -> str | None:
-        """Return what this machine lacks to run a program and how to install it, or None."""
+        """Return the missing prerequisites of a program and how to install them, or None."""
         return None
 
     async def build(self, program: Program, tools: Toolchain) -> str:
-        """Build a program without starting it, and describe what was done."""
+        """Build a program without starting it, and describe the result."""
         return f"{program.entrypoint.name} is an executable file; there is nothing to build"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:

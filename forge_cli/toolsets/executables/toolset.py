@@ -231,6 +231,7 @@ class ExecutablesToolset(Toolset):
         programs = self._registry.scan()
         for program in programs:
             known = self._known.get(program.name)
+            # The registry returns the same object for an unchanged program.
             if known is None or known[0] is not program:
                 self._versions.keep_program(program)
         wanted = [(program.name, program.digest) for program in programs if self._makes_tools]
@@ -356,6 +357,7 @@ class ExecutablesToolset(Toolset):
 
     def _target_program(self, args: Args) -> tuple[Program, Args]:
         name, given = self._target(args)
+        # The schema of the proxy accepts any arguments.
         program, tool = self._known[name]
         return program, tool.schema.validate(given)
 

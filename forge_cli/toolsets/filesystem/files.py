@@ -146,7 +146,7 @@ def spell(view: SandboxView, path: str) -> str:
 def hold(
     view: SandboxView, path: str, access: Access, *, follow: bool = True
 ) -> AbstractContextManager[HeldFile]:
-    """Open what a path leads to for one access, so that it cannot be exchanged meanwhile."""
+    """Open the target of a path for one access, so that it cannot be replaced during the access."""
     return file_operations(view).hold(path, access, follow=follow)
 
 

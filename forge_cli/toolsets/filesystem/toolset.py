@@ -348,6 +348,7 @@ class FilesystemToolset(Toolset):
         )
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
+        # Only the call itself has consent to write.
         with hold(context.sandbox, args["path"], Access.READ) as file:
             before, stamp = await look_at(current, file)
             recap = not_restored(file)
@@ -360,6 +361,7 @@ class FilesystemToolset(Toolset):
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]
+        # A link is deleted itself, and never its target.
         with hold(context.sandbox, path, Access.INFO, follow=False) as file:
             info = file.info()
             size = f" ({info.size} bytes)" if info.kind == "file" else ""

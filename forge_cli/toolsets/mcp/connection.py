@@ -84,7 +84,7 @@ class Connection:
         self.needs_login = False
         """True if the server refused the connection because the user has not logged in."""
         self.forbidden = ""
-        """What the server wanted when it refused a request for missing rights."""
+        """The rights that the server asked for when it refused a request."""
         self.off = False
         """True if the person has turned the server off."""
         self.changed = False
@@ -92,7 +92,7 @@ class Connection:
         self.failure: str | None = None
         self._failure_before: str | None = None
         self.last_words = ""
-        """The end of what the server wrote to standard error."""
+        """The end of the server's standard error."""
         self.connecting = self.latency = 0.0
         """Seconds until the connection was open, and from then until the tools were listed."""
         self._transport = transport
@@ -473,7 +473,7 @@ class Connection:
         return f"; its last output: {_one_line(lines[-1])}" if lines else ""
 
     async def _look(self, client: Client) -> None:
-        """List what the server offers, and keep it."""
+        """List the tools of the server, and keep them with its instructions."""
         has = client.server_capabilities
         tools: list[mcp_types.Tool] = []
         if has.tools is not None:

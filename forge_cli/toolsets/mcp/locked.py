@@ -1,4 +1,4 @@
-"""MCP servers in a lock file: how each is started, and what it offers."""
+"""MCP servers in a lock file: the start of each, its tools, resources and prompts."""
 
 from __future__ import annotations
 

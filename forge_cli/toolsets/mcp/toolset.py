@@ -252,7 +252,7 @@ class McpToolset(Toolset):
             connection.failure = f"it {': '.join(self._login(connection))}"
 
     def _wish_for_rights(self, connection: Connection, scope: str) -> str:
-        """Return what rights a server wants, and the remedy; the next login asks for them."""
+        """Return the rights that a server wants, and the remedy; the next login asks for them."""
         wish = "wants more rights"
         if scope:
             wish += f": the scope {visible(scope)}"
@@ -266,7 +266,7 @@ class McpToolset(Toolset):
         return f"{wish}; {self._login(connection)[1]}"
 
     def _login(self, connection: Connection) -> tuple[str, str]:
-        """Return what a server wants that answered with 401, and the remedy."""
+        """Return the wish of a server that answered with 401, and the remedy."""
         if "authorization" in map(str.lower, connection.server.headers):
             return "rejects the Authorization in its headers", "replace it in the definition"
         name = connection.name

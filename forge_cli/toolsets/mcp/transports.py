@@ -152,7 +152,7 @@ async def child_transport(
                 try:
                     if child.stdin is not None:
                         await child.stdin.write(data.encode() + b"\n", timeout=None)
-                        sent()
+                        sent()  # from now on, a lost connection may have had an effect
                 except ToolError as error:
                     told.ended(str(error))
                     await arriving.aclose()

@@ -98,6 +98,7 @@ class JudgedLine:
             where,
             by="rule",
             details=details_of(found),
+            # Each round of a loop has the same commands.
             parts=tuple(dict.fromkeys(map(self._judged_part, found.parts))),
             risk="low" if _only_reads(found) and not writes else None,
             grants=self._grants(),

@@ -27,7 +27,7 @@ SourceOf = Callable[[PathChange], Path]
 
 
 class MadeFolder(Struct, frozen=True):
-    """A new folder, and the changes in it that its line stands for."""
+    """A new folder, and the changes in it that share its line."""
 
     change: PathChange
     inside: Sequence[PathChange]
@@ -148,7 +148,7 @@ def new_mode(kind: str) -> int:
 
 
 def paths_of(folders: Iterable[MadeFolder]) -> set[PathKey]:
-    """Return the paths that lines of folders stand for."""
+    """Return the paths that share the lines of folders."""
     found: set[PathKey] = set()
     for folder in folders:
         found.update(change.key for change in folder.inside)

@@ -394,7 +394,7 @@ class Repository:
         return list(found.difference)
 
     def _objects(self) -> list[Path]:
-        """Return the object folders, that of the copy first."""
+        """Return the object folders: first the one of the copy, then the original."""
         copy = self._inside.get("objects") or next(iter(self._inside.values()))
         above = len(copy.parts) - 1 - list(reversed(copy.parts)).index(_GIT)
         inner = PathChange(copy.zone, (*copy.parts[: above + 1], "objects"), None, None)

@@ -76,7 +76,7 @@ class ShownEffect(Struct, frozen=True):
     folded: tuple[FoldedLine, ...] = ()
     """Lines of new folders, with their details."""
     behind: int = 0
-    """Changes that these lines stand for."""
+    """The number of changes that have no row of their own because of these lines."""
 
     def of(self, changes: ChangeSet) -> ChangeSet:
         """Return only the changes that were shown."""
@@ -125,7 +125,7 @@ class _Row(Struct):
     """None if no file has changed contents."""
     details: list[str] = []
     folder: MadeFolder | None = None
-    """The folder that this row stands for."""
+    """The new folder that this row summarizes."""
 
 
 class _Describer:
@@ -251,6 +251,7 @@ class _Describer:
         if size <= self._left:
             self._left -= size
             return found
+        # Of a new file the size is enough, but a change of an existing one must be visible.
         if len(files) > 1:
             self._fits = False
         return FileContents(found.kind, shown=False)
@@ -388,7 +389,7 @@ class _Describer:
         return f"{after.mode:o}"
 
     def _key(self, change: PathChange, side: Side) -> str | None:
-        """Return a key to find a moved file by; None for other things."""
+        """Return a key to find a moved file by; None for anything but a file with contents."""
         entry = change.before if side == "before" else change.after
         if entry is None or entry.kind != "file" or not entry.size:
             return None

@@ -58,7 +58,7 @@ BYTES_A_TOKEN = 4
 """An estimate, to limit output by tokens."""
 RESULT = "shell.result"
 RULED = "ruled"
-"""The basis of a line that rules pre-approve, so that nobody was asked about its deletions."""
+"""The basis of a line that rules pre-approve, so that no person has approved its deletions."""
 COVERED = "covered"
 """The basis of a line that only rule sets without effect allow."""
 _MAY_BE_BLOCKED = "not tried on a copy: the line may use a blocked builtin, which no trial detects"
@@ -118,7 +118,7 @@ class ShellToolset(Toolset):
     def rule_kept(self, rule: GrantRule) -> None:
         """Use the rule sets that the person has just chosen for the working directory."""
         self._policy = self._policy.with_folder(rule.says)
-        self._lines.clear()
+        self._lines.clear()  # they were judged by the rules before
 
     def _check_trials(self) -> None:
         """Raise WorkerError if the worker requires trials, but commands cannot be tried."""
@@ -223,17 +223,19 @@ class ShellToolset(Toolset):
         return {"command": args["command"], "timeout": args.get("timeout")}
 
     def _shell_approval(self, args: Args) -> Verdict:
-        """Return the verdict of the rules; a trial may decide what they leave open."""
+        """Return the verdict of the rules; if they ask, a trial may still decide."""
         on_copy = self._processes.can_try and self._policy.try_first != "off"
         line = self._judge_anew(args["command"])
         verdict = self._line_approval(args, line, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED:
             held = self._processes.can_try and self._as_covered(verdict, line, on_copy=on_copy)
+            # A line that no confinement limits to its rule sets is judged by plain forms only.
             verdict = held or self._line_approval(args, line.plain, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED and verdict.basis != COVERED:
             verdict = replace(verdict, basis=RULED)
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
+        # A trial does not detect a blocked builtin, so such a line asks without one.
         tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(line)
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
@@ -269,10 +271,11 @@ class ShellToolset(Toolset):
             return verdict
         if verdict.approval is Approval.PRE_APPROVED:
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
+        # Rules are for the working directory, so that a new one would not help here.
         return replace(verdict, grants=())
 
     def _verdict(self, line: JudgedLine) -> Verdict:
-        """Return the verdict on a line; what a parent worker blocks is blocked here."""
+        """Return the verdict on a line; a line that a parent worker blocks is blocked."""
         verdict = line.verdict
         parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
@@ -496,7 +499,7 @@ class ShellToolset(Toolset):
         if chars == INTERRUPT:
             session.interrupt()
         elif chars:
-            data = session.encode(chars)
+            data = session.encode(chars)  # first, because refused input must not count as written
             approval = self._line_verdict(session, chars).approval
             session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
             await session.write(data)

@@ -283,7 +283,7 @@ class KeptTrials:
         return tried.done
 
     def keep(self, args: Args, tried: Tried) -> None:
-        """Keep what a line did on its copy, in the place where its trial would be."""
+        """Keep the changes of a line that ran on a copy, in the folder for its trial."""
         folder = self.folder / _key(args)
         drop_copies(folder)
         tried.changes.folder.rename(folder)

@@ -107,6 +107,7 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
     untrusted: list[str] = []
     for folder in sorted(around.path.iterdir()):
         if not os.path.lexists(folder / FILE):
+            # Only some file systems find a name such as skill.md.
             beside = (each.name for each in folder.glob("*"))
             other = next((name for name in beside if name.lower() == FILE.lower()), None)
             if other is not None:

@@ -40,7 +40,7 @@ def install(
     before, policy = target.read(file), policy_file()
     if not policy.exists():
         _change(policy, "", default_policy(), policy.parent)
-    load_worker(policy)
+    load_worker(policy)  # raises an error for an invalid policy
     within = target.folder(project=project)
     if target.is_installed(before) or not _change(file, before, target.installed(before), within):
         typer.echo(f"{tool} asks forge already: {file}")

@@ -43,7 +43,7 @@ def request_of(tool: str, text: bytes) -> bytes:
 
 
 def ask_resident(request: bytes) -> bytes:
-    """Return the answer of the resident gate; empty if it ended meanwhile."""
+    """Return the answer of the resident gate; empty if the gate has just ended."""
     enter_folder()
     name = f"{identity():08x}.sock"
     gate = connect(name) or start(name)
@@ -146,7 +146,7 @@ def run(
 def is_ours(gate: "_socket.socket") -> bool:
     """Return True if the other end belongs to this user.
 
-    If the system cannot tell, the permissions of the folder are the protection.
+    On a system that does not report it, only the permissions of the folder protect the socket.
     """
     if not hasattr(_socket, "SO_PEERCRED"):
         return True

@@ -200,6 +200,6 @@ def write_settings(file: Path, text: str, within: Path) -> None:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
-    if real.exists():
+    if real.exists():  # its mode may keep keys from other users
         new.chmod(real.stat().st_mode & 0o777)
     os.replace(new, real)

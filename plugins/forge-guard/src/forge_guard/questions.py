@@ -20,7 +20,7 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """Calls to be judged; without any, the tool decides by itself."""
+    """Calls to be judged; if there are none, the tool's own rules decide."""
 
     tool: str
     event: str

@@ -13,7 +13,7 @@ _decoder = json.JSONDecoder()
 
 
 def with_entry(text: str, path: Sequence[str], entry: Any) -> str:
-    """Add an entry to the list at ``path``; missing objects on the way are made."""
+    """Add an entry to the list at ``path``; make the missing objects around it."""
     text = text if text.strip() else EMPTY
     found, node = json.loads(text), (_skip(text, 0), len(text.rstrip()))
     value: Any = [entry]

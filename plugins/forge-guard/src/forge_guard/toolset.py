@@ -1,4 +1,4 @@
-"""The toolset ``guard``: what tools reach besides files and commands, judged by host and name."""
+"""The toolset ``guard``: judges addresses by host, and MCP tools by name."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def observe(call: HookCall) -> HookAnswer | None:
 
 
 def close() -> None:
-    """Deliver what is left."""
+    """Deliver the remaining spans and metrics."""
     if "forge_otel.telemetry" in sys.modules:
         from forge_otel.telemetry import close_telemetry
 

@@ -85,7 +85,7 @@ class Delivery:
         return f"{self._session.address}: {self._session.problem}"
 
     def close(self) -> None:
-        """Deliver what is left, within FLUSH_LIMIT."""
+        """Deliver the remaining spans and metrics, within FLUSH_LIMIT."""
         self._closing.set()
         self._closed.wait(FLUSH_LIMIT)
 

@@ -220,7 +220,7 @@ class SessionSpans:
         self._calls[who, line["toolCallId"]] = call
 
     def _decide(self, line: Line, who: str, now: int) -> None:
-        """Add a decision to the span of its call; that of a command's request to the worker's."""
+        """Add a decision to the span of its call, or of the worker if the call has no span."""
         task = self._tasks.get(who)
         span = self._calls.get((who, line["toolCallId"])) or (task.span if task else None)
         if span is None:
@@ -288,6 +288,7 @@ class SessionSpans:
         for call in self._calls.values():
             _fail(call, "interrupted", now)
         status = str(line["result"].get("status", "completed"))
+        # Child workers end before their parents, which began first.
         for who in reversed(list(self._tasks)):
             self._end_task(who, now, status)
 

@@ -39,7 +39,7 @@ class Telemetry:
         return self._problem()
 
     def close(self) -> None:
-        """Deliver what is left, within the limit."""
+        """Deliver the remaining spans and metrics, within the time limit."""
         self._delivery.close()
         if problem := self._problem():
             sys.stderr.write(f"forge-otel: {problem}\n")
@@ -68,6 +68,6 @@ def telemetry() -> Telemetry:
 
 
 def close_telemetry() -> None:
-    """Deliver what is left, if there was any telemetry."""
+    """Deliver the remaining spans and metrics, if there was any telemetry."""
     if telemetry.cache_info().currsize:
         telemetry().close()

@@ -162,6 +162,7 @@ class GitToolset(Toolset):
         ref = await _local_branch(repository, branch)
         await _check_remote(repository, remote)
         options = ["--force"] if force else []
+        # The full name on both sides, because a short one may also be a tag.
         done = await repository.change("push", *options, "--", remote, f"{ref}:{ref}", keys=True)
         return Text("\n".join(filter(None, (done.stderr.strip(), done.stdout.strip()))))
 

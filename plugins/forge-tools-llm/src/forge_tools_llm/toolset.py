@@ -84,6 +84,7 @@ def adapt(tool: Any, name: str, origin: str, thread: OwnThread) -> Tool:
 
     async def execute(args: dict[str, Any], context: ToolContext) -> Any:
         result = await thread.call(tool.implementation, **args)
+        # llm lets a tool return a ToolOutput, with attachments beside its output.
         return result.output if hasattr(result, "attachments") else result
 
     return Tool(

@@ -114,6 +114,7 @@ class Fetcher:
             raise ToolError(f"{url} has the encoding {coding!r}, which was not requested")
         unpack = zlib.decompressobj(GZIP) if coding.endswith("gzip") else None
         body, received = bytearray(), 0
+        # Raw, because only this unpacks with a limit.
         async for chunk in response.aiter_raw():
             received += len(chunk)
             try:
