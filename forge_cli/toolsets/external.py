@@ -276,7 +276,8 @@ def _smol_property(tool: str, name: str, said: JsonObject) -> JsonObject:
         return said
     if strange := [kind for kind in listed if kind not in _SMOL_TYPES]:
         raise SchemaError(
-            f"'{tool}' takes '{name}' as {', '.join(map(str, strange))}, which JSON cannot represent"
+            f"'{tool}' takes '{name}' as {', '.join(map(str, strange))}, "
+            "which JSON cannot represent"
         )
     if nullable and "null" not in listed:
         listed.append("null")

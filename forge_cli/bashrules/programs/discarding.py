@@ -104,7 +104,7 @@ def bare_stash(words: Sequence[str]) -> int | None:
 
 
 def git_form(words: Sequence[str], nested: Callable[[Sequence[str]], int]) -> int:
-    """Return how many words after ``git`` name its task, such as ``remote add``."""
+    """Return how many words after ``git`` name its task, such as ``checkout -b``."""
     place = GitWords(words).subcommand(0)
     if place >= len(words):
         return 0

@@ -39,5 +39,7 @@ def settings_files() -> list[Path]:
 
 def key_files() -> list[Path]:
     """Return the files of the user's credentials for remotes, and the socket of the key agent."""
-    agent = os.environ.get("SSH_AUTH_SOCK")
-    return [*(Path.home() / name for name in KEYS), *([Path(agent)] if agent else [])]
+    files = [Path.home() / name for name in KEYS]
+    if agent := os.environ.get("SSH_AUTH_SOCK"):
+        files.append(Path(agent))
+    return files

@@ -16,9 +16,9 @@ def render_status(value: Custom) -> Text:
     if not isinstance(value.data, Mapping):  # too long, and cut to text on its way here
         return Text(value.text())
     data: Mapping[str, Any] = value.data
-    lines = [
-        f"  {group:<11}{_named(data, path)}" for group in GROUPS for path in data.get(group, ())
-    ]
+    lines: list[str] = []
+    for group in GROUPS:
+        lines += [f"  {group:<11}{_named(data, path)}" for path in data.get(group, ())]
     more = [f"  ... and {count} more {group}" for group, count in data.get("omitted", {}).items()]
     return Text("\n".join([value.summary or "git status", *lines, *more]))
 
@@ -28,7 +28,9 @@ def _named(data: Mapping[str, Any], path: str) -> str:
     notes = [f"was {former}"] if former else []
     if path in data.get("deleted", ()):
         notes.append("deleted")
-    return f"{path} ({', '.join(notes)})" if notes else path
+    if notes:
+        return f"{path} ({', '.join(notes)})"
+    return path
 
 
 def render_diff(value: Custom) -> Text:

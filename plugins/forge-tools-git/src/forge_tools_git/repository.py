@@ -105,9 +105,11 @@ class Repository:
             )
         own = [name for scope, name in names if scope in ("local", "worktree")]
         drivers = {name.rpartition(".")[0] for name in own if name.startswith("filter.")}
-        return {
-            f"{driver}.{key}": value for driver in drivers for key, value in FILTER_KEYS.items()
-        }
+        settings: dict[str, str] = {}
+        for driver in drivers:
+            for key, value in FILTER_KEYS.items():
+                settings[f"{driver}.{key}"] = value
+        return settings
 
     async def read(
         self, *argv: str, check: bool = True, index: Path | None = None, errors: str = "replace"
@@ -175,7 +177,9 @@ class Repository:
 
     async def diff(self, *, staged: bool, path: str, secrets: bool) -> tuple[str, str]:
         """Return the patch, and git's summary of its size."""
-        pathspecs = [literal(path), *([] if secrets else WITHOUT_SECRETS)]
+        pathspecs = [literal(path)]
+        if not secrets:
+            pathspecs += WITHOUT_SECRETS
         patch = await self._diff("--patch", "--relative", staged=staged, pathspecs=pathspecs)
         return patch, (
             await self._diff("--shortstat", "--relative", staged=staged, pathspecs=pathspecs)
@@ -236,7 +240,9 @@ def complaint(done: Finished) -> str:
     hint = next((hint for sign, hint in CONFINED.items() if done.confined and sign in said), None)
     why = said.removeprefix("fatal: ").removeprefix("error: ")
     why = why or f"git ended with exit code {done.exit_code}"
-    return f"{why}\n(git is confined here: {hint})" if hint else why
+    if hint:
+        why += f"\n(git is confined here: {hint})"
+    return why
 
 
 def _checked(done: Finished) -> Finished:

@@ -51,7 +51,9 @@ class Status:
             for word, count in (("ahead of", self.ahead), ("behind", self.behind))
             if count
         ]
-        return f"{place}, {' and '.join(apart)} {self.upstream}" if apart else place
+        if apart:
+            place += f", {' and '.join(apart)} {self.upstream}"
+        return place
 
     def data(self) -> dict[str, Any]:
         """Return plain data; long lists are cut, and ``omitted`` counts the rest."""

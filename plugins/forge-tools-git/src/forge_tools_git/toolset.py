@@ -73,9 +73,13 @@ class GitToolset(Toolset):
         place = inside(path, context)
         changed = await repository.changed(staged=staged, path=place)
         secrets = is_secret(place)
-        hidden = [] if secrets else [name for name in changed if is_secret(name)]
+        hidden: list[str] = []
+        if not secrets:
+            hidden = [name for name in changed if is_secret(name)]
         patch, size = await repository.diff(staged=staged, path=place, secrets=secrets)
-        left_out = f"; omitted unless named by path: {', '.join(hidden)}" if hidden else ""
+        left_out = ""
+        if hidden:
+            left_out = f"; omitted unless named by path: {', '.join(hidden)}"
         return _diff(patch, size, staged=staged, note=left_out)
 
     @tool(needs_approval=False, read_only=True, timeout=30)
