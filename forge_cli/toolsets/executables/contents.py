@@ -75,7 +75,7 @@ def unpack(packed: bytes) -> dict[str, Content]:
 def write_contents(folder: Path, contents: Contents, before: Contents) -> None:
     """Replace the files ``before`` of a folder by ``contents``; leave others, such as ``.git``.
 
-    Files are replaced one by one. A call in between asks, because nobody approved that content.
+    Files are replaced one by one. A call in between asks, because that content is not approved.
     """
     for name in before:
         if name not in contents:

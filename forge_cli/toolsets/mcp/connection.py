@@ -461,7 +461,7 @@ class Connection:
                         async for _ in changes:
                             self.changed = True
                 await anyio.sleep_until(next_time)
-                self.changed = True  # nobody listened in between
+                self.changed = True  # changes in between were not reported
 
     def _fail(self, why: str) -> Unreachable:
         """Record why the connection failed, because closing it may raise a less useful error."""

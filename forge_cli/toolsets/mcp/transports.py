@@ -222,7 +222,7 @@ class _Incoming:
     def _mend(self, arrived: SessionMessage | Exception) -> SessionMessage | Exception:
         result = getattr(getattr(arrived, "message", None), "result", None)
         if isinstance(result, dict) and isinstance(result.get("tools"), list):
-            with suppress(RuntimeError):  # without a version yet, nobody has asked for this list
+            with suppress(RuntimeError):  # no version yet, so it is no answer to a request
                 version = self._version()
                 result["tools"] = [self._repair(tool, result, version) for tool in result["tools"]]
         return arrived

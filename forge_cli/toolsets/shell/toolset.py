@@ -592,7 +592,7 @@ class ShellToolset(Toolset):
             from forge_cli.sandbox.trial.trials import NotTried
 
             raise NotTried("commands are not confined")
-        # A trial gets no keys, because nobody has approved the line yet.
+        # A trial gets no keys, because the line is not approved yet.
         secret = [name for name in self.config.env if KEY_NAME.search(name)]
         argv, cwd = bash_argv(command), self.env.workspace
         run = partial(
