@@ -26,7 +26,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.record.places import new_session_id
 from forge_cli.sandbox.drafts.draft import SessionDraft, all_drafts, drop_draft, new_draft
 from forge_cli.sandbox.drafts.link import DraftKeeper, DraftLink
-from forge_cli.sandbox.drafts.view import enter_view
+from forge_cli.sandbox.drafts.view import enter_view, require_views
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _BY_TERMINAL = 0x80
@@ -56,11 +56,7 @@ def enter_draft(asked: RunOptions) -> RunOptions:
     ours.close()
     # Without the process outside, a session cannot finish its draft.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    try:
-        enter_view(draft)
-    except ForgeError:
-        drop_draft(draft)
-        raise
+    enter_view(draft)  # if it fails, the process outside drops a draft without changes
     if asked.trace != "quiet":
         sys.stderr.write(
             f"draft {draft.id}: the real files stay as they are until you take the changes\n"
@@ -89,6 +85,7 @@ def _draft_of(asked: RunOptions) -> SessionDraft | None:
             "--on-end apply takes changes that nobody has seen",
             hint="add -y if that is what you want; without it the draft waits for a review",
         )
+    require_views()
     worker = load_worker(asked.worker)
     if asked.ephemeral:
         raise UsageError("--ephemeral and --draft contradict each other: a draft needs its session")

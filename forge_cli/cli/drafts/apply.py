@@ -29,7 +29,8 @@ def apply(
 ) -> None:
     """Write the changes of a draft to the real files: all of them, or none if one conflicts.
 
-    Files that forge loads, and other protected names, are applied only if they are named. forge undo takes it back.
+    Files that forge loads, and other protected names, are applied only if they are named. forge
+    undo takes it back.
     """
     changed = open_draft(draft)
     chosen = chosen_of(changed, paths or [])
@@ -50,6 +51,6 @@ def apply(
 def drop(draft: _DraftArgument) -> None:
     """Forget what a draft changed."""
     found = find_draft(draft)
-    found.require_unused()
+    found.take()
     drop_draft(found)
     sys.stdout.write(f"dropped {found.id}\n")

@@ -10,7 +10,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted
 from forge_cli.engine.runtime.drafting import changes_of
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange
-from forge_cli.sandbox.drafts.draft import SessionDraft, find_draft
+from forge_cli.sandbox.drafts.draft import SessionDraft, find_draft, load_draft
 from forge_cli.toolsets.shell.shown import show_changes
 
 NAMED = "by its id, a part of it, its session, or last"
@@ -19,8 +19,8 @@ NAMED = "by its id, a part of it, its session, or last"
 def open_draft(name: str) -> ChangedDraft:
     """Return a draft with its changes; raise a ForgeError if its session still runs."""
     draft = find_draft(name)
-    draft.require_unused()
-    return changes_of(draft)
+    draft.take()  # nothing may change between what is shown and what is applied
+    return changes_of(load_draft(draft.place) or draft)  # as it is now that nobody else is in it
 
 
 def chosen_of(changed: ChangedDraft, paths: Sequence[Path]) -> list[DraftChange]:

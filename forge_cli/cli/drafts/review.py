@@ -21,8 +21,9 @@ def review(
 ) -> None:
     """Go through a draft file by file, and apply what was taken.
 
-    a takes a file, s leaves it in the draft, r takes this and all that follow, e edits it first, q stops. Files that
-    forge loads are never part of r. Esc and Ctrl+C leave without applying anything.
+    a takes a file, s leaves it in the draft, r takes this and all that follow, e edits it first, q
+    stops. Files that forge loads are never part of r. Esc and Ctrl+C leave without applying
+    anything.
     """
     if not is_interactive():
         hint = "forge drafts show shows it; forge drafts apply ID [PATH...] applies it"

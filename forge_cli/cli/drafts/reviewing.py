@@ -50,7 +50,13 @@ def review_draft(changed: ChangedDraft) -> SessionDraft:
             paths = {each.path for each in unit}
             unit = [each for each in changed.changes if each.path in paths]
         takes_rest = takes_rest or answer == "r"
-        if answer in ("a", "e", "r") and not any(each.conflict for each in unit):
+        if answer == "s":
+            continue
+        if any(each.conflict for each in unit):
+            sys.stderr.write("left in the draft, because it conflicts\n")
+        elif answer == "r" and not _can_be_taken(unit):
+            sys.stderr.write("left in the draft; review it again and take it with a\n")
+        else:
             taken += unit
     if not taken:
         sys.stderr.write("nothing was applied\n")
@@ -83,7 +89,9 @@ def _ask(reader: LineReader, changed: ChangedDraft, unit: Sequence[DraftChange])
 
     async def ask() -> str:
         if not reader.takes_keys:
-            return (await reader.ask(question) or "q").strip()[:1] or "s"
+            line = await reader.ask(question)
+            key = "q" if line is None else line.strip()[:1]
+            return key if key in set(keys) else "s"
         return await reader.ask_key(question, means=lambda key: key in keys) or "q"
 
     answer: str = in_loop(ask)

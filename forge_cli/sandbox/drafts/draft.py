@@ -91,6 +91,14 @@ class SessionDraft(Struct, frozen=True):
             raise
         return descriptor
 
+    def take(self) -> None:
+        """Keep sessions out until this process ends; raise a ForgeError if one is in the draft."""
+        try:
+            self.lock()
+        except BlockingIOError:
+            self.require_unused()
+            raise
+
     def require_unused(self) -> None:
         """Raise a ForgeError if a session works in it now."""
         if self.is_in_use:

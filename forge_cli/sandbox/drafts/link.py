@@ -62,6 +62,7 @@ class DraftKeeper:
 
 
 def send_line(connection: socket.socket, value: Mapping[str, Any]) -> None:
+    """Send a value as one line of JSON."""
     connection.sendall(json.dumps(value).encode() + b"\n")
 
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from forge_cli.core.errors import UsageError
 from forge_cli.sandbox.drafts.draft import SessionDraft
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import start_unconfined_by
+from forge_cli.sandbox.trial.enter import enter_namespaces, mount_overlay
 
-_PR_CAPBSET_DROP, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN = 24, 19, 21
-_WITHOUT_CAPABILITIES = (
-    "import ctypes, os, sys; drop = ctypes.CDLL(None).prctl; "
-    f"lost = [drop({_PR_CAPBSET_DROP}, each, 0, 0, 0) "
-    f"for each in ({_CAP_SYS_ADMIN}, {_CAP_SYS_PTRACE})]; "
-    "sys.exit('forge: capabilities cannot be dropped') if any(lost) "
-    "else os.execvp(sys.argv[1], sys.argv[1:])"
-)
-"""Starts a program that lacks, for good, the capabilities to leave a mount namespace."""
+_STARTER = Path(__file__).with_name("starter.py")
 
 
 class NoView(UsageError):
     """Error for a machine or a folder that cannot have a copy-on-write view."""
+
+
+def require_views() -> None:
+    """Raise NoView if the operating system has no overlays."""
+    if sys.platform != "linux":
+        raise NoView("a draft needs Linux")
 
 
 def enter_view(draft: SessionDraft) -> None:
@@ -32,12 +32,9 @@ def enter_view(draft: SessionDraft) -> None:
     kernel resolves the lower folder of an overlay before the mount, and no other mount shows it.
     The process must have a single thread, because the kernel moves no other into the namespace.
     """
-    if sys.platform != "linux":
-        raise NoView("a draft needs Linux")
+    require_views()
     if len(os.listdir("/proc/self/task")) > 1:
         raise NoView("a draft has to begin before other threads")
-    from forge_cli.sandbox.trial.enter import enter_namespaces, mount_overlay
-
     here = os.getcwd()
     try:
         enter_namespaces(network=True)
@@ -52,6 +49,5 @@ def enter_view(draft: SessionDraft) -> None:
         ) from None
     os.chdir(here)  # the working directory was the real folder until now
     if os.geteuid() == 0:
-        # Root in the namespaces of the machine could enter those of any process, and find the real
-        # files there.
-        start_unconfined_by((sys.executable, "-I", "-S", "-c", _WITHOUT_CAPABILITIES))
+        # Root could enter the mount namespaces of other processes, and find the real files there.
+        start_unconfined_by((sys.executable, "-I", "-S", str(_STARTER)))

@@ -66,10 +66,11 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Int
 
 
-_library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-_mount, _prctl, _unshare = (
-    _Function(_ctypes.dlsym(_library, name)) for name in ("mount", "prctl", "unshare")
-)
+if sys.platform == "linux":  # other systems lack these functions, and import only the constants
+    _library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+    _mount, _prctl, _unshare = (
+        _Function(_ctypes.dlsym(_library, name)) for name in ("mount", "prctl", "unshare")
+    )
 
 
 def _call(what: str, function: _Function, *arguments: object) -> None:

@@ -3,7 +3,7 @@
 Covers forge_cli.cli.drafting, forge_cli.cli.drafts.list, forge_cli.cli.drafts.show, forge_cli.cli.drafts.apply,
 forge_cli.cli.drafts.common, forge_cli.cli.drafts.review, forge_cli.cli.drafts.reviewing,
 forge_cli.engine.runtime.drafting, forge_cli.sandbox.drafts.draft, forge_cli.sandbox.drafts.view,
-forge_cli.sandbox.drafts.link, forge_cli.sandbox.drafts.changes.
+forge_cli.sandbox.drafts.link, forge_cli.sandbox.drafts.changes, forge_cli.sandbox.drafts.starter.
 """
 
 import json
@@ -281,7 +281,14 @@ def test_unconfined_server_cannot_reach_the_real_files_of_a_draft(drafter: Proje
     allow = "approval: {default: preApproved}"
     drafter.write("worker.yaml", f"{WORKER}  mcp:\n    {allow}\n    servers: {{out: {server}}}\n")
     leave = call("out__leave", real=str(drafter.folder / "old.txt"))
-    result = run(drafter, leave, WRITE, flags=("-y",))
+    # Root has every capability in the user namespaces that it owns, such as those of browsers.
+    sandboxed = "import ctypes, time; ctypes.CDLL(None).unshare(0x10000000); time.sleep(300)"
+    bystander = subprocess.Popen([sys.executable, "-c", sandboxed])
+    try:
+        result = run(drafter, leave, WRITE, flags=("-y",))
+    finally:
+        bystander.kill()
+        bystander.wait(30)
     assert files(drafter) == BEFORE
     assert result["draft"]["state"] == "ready"
     assert result["toolCalls"] == 2
