@@ -1,4 +1,4 @@
-"""The names of this module for type checkers and editors; ``__init__.py`` loads each name when it is first used."""
+"""Names of the public API for type checkers; ``__init__.py`` loads each at its first use."""
 
 from forge_cli.core.approval import Approval as Approval
 from forge_cli.core.approval import ApprovalDecision as ApprovalDecision

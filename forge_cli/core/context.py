@@ -103,7 +103,7 @@ class ToolContext:
     show: Callable[[str], None] = field(default=lambda text: None, repr=False)
     """Show the latest output of a running command; call it in the event loop only. Not recorded."""
     applied: Callable[[CommandTried], None] = field(default=lambda tried: None, repr=False)
-    """Records the changes of a command that ran on a copy and was applied; for forge's own tools."""
+    """Records what a command on a copy changed and forge applied; for forge's own tools."""
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
     inner: InnerCalls | None = field(default=None, repr=False)
     """None in a preview and outside of a gate."""

@@ -163,9 +163,9 @@ class Settings(Config):
     import_timeout: Seconds | None = None
     """Seconds to import and open third-party code; only valid in the user's file."""
     draft: bool = False
-    """True if sessions work on a copy-on-write view of their zones, unless the worker says otherwise."""
+    """True if sessions are drafts, unless the worker says otherwise."""
     titles: bool = True
-    """Whether the model is asked for the title of a conversation."""
+    """True if the model is asked for the title of a conversation."""
 
     def tool_share_of(self, worker: Worker) -> float | None:
         """Return the share of the window for a worker's tools; None if not set."""

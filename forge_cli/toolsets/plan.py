@@ -18,7 +18,7 @@ KIND = "plan.update"
 BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-class Step(BaseModel):  # a docstring would become part of the schema that the model reads
+class Step(BaseModel):  # noqa: D101 - a docstring would join the schema that the model reads
     model_config = ConfigDict(extra="forbid")
 
     step: Annotated[str, Field(min_length=1, description="What is to be done, in a few words")]
