@@ -73,7 +73,7 @@ def web(
         ),
     ] = False,
 ) -> None:
-    """Talk with workers in a browser.
+    """Talk with workers in a browser, and watch them there.
 
     forge prints the address on standard error. Its secret works once: it admits one browser, then
     forge prints the next address. Calls that ask wait until a tab answers; with --on-ask park, they
