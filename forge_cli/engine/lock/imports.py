@@ -72,7 +72,7 @@ class _LockedFinder(MetaPathFinder):
         """Return the content of a file; raise LockError if it differs from the hash."""
         content = read_regular(path)
         if self.hashes.get(os.path.realpath(path)) != sha256(content).hexdigest():
-            problem = f"{path} changed after it was compared with the lock, and is not imported"
+            problem = f"{path} is not the file that was compared with the lock, and is not imported"
             raise LockError(None, problem, hint="run the command again to compare it again")
         return content
 
