@@ -332,9 +332,9 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(
     ("content", "told"),
     [
         (None, "there is no such record"),
-        ("", "not a session log"),
-        ("hello\nworld\n", "not a session log\n  forge run --record makes one"),
-        ('{"seq": 1, "type": "status"}\n', "not a session log"),
+        ("", "this is not a record of a session"),
+        ("hello\nworld\n", "this is not a record of a session\n  forge run --record makes one"),
+        ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "has log version 2"),
         (f"{START}\n", "no turn of a model"),
         (

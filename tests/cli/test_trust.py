@@ -338,7 +338,7 @@ def test_a_pipeline_trusts_what_a_hash_names(
         before = (project.folder / change).read_text() if (project.folder / change).exists() else ""
         project.write(change, f"{before} ")
         done = cli(*run)
-        assert (done.code, "FORGE_TRUST is for something else" in done.err) == (
+        assert (done.code, "FORGE_TRUST does not match the files of" in done.err) == (
             ExitCode.UNTRUSTED,
             True,
         ), change

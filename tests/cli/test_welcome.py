@@ -212,7 +212,7 @@ def test_a_model_is_picked_where_some_are_ready_and_none_is_named(terminal, writ
     screen.expect("[1] > ")
     for nonsense in ("zzz", "77", "0"):
         screen.type(f"{nonsense}\n")
-        screen.expect(f"{nonsense} is none of them")
+        screen.expect(f"{nonsense} is not in the list; enter a number, or PROVIDER:MODEL")
         screen.expect("[1] > ")
     screen.type("script:script.yaml\n" if words else "\n")
     screen.expect("Use it by default? [Y/n] > ")

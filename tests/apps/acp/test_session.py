@@ -215,8 +215,8 @@ def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
         assert (await opened.say(session, "go")).stop_reason == "end_turn"
         call, options = opened.person.asked[0]
         assert [option.name for option in options] == [
-            f"Allow, and keep that in {helper.home / 'config.yaml'}",
-            "Reject, and keep that",
+            f"Allow, and remember it in {helper.home / 'config.yaml'}",
+            "Reject, and remember it",
         ]
         assert "use: [building, localhost, containers]" in call.model_dump_json()
         assert len(opened.person.asked) == len(answers)
@@ -482,7 +482,7 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
         written = (
             (Path(__file__).parents[3] / "docs/editors.md")
             .read_text()
-            .partition("A message such as")[2]
+            .partition("Messages such as")[2]
         )
         assert names == {"add", *re.findall(r"`([a-z-]+)`", written.partition("prompts")[0])}
         for said, answer in {

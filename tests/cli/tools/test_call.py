@@ -103,7 +103,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         (["echo", *W, "--json-input", "{"], 2, "--json-input is not JSON"),
         (["echo", *W, "--json-input", "[1]"], 2, "--json-input must be a JSON object"),
         (["echo", *W, "text=a", "-C", "nowhere"], 2, "-C nowhere: there is no such folder"),
-        (["echo", *W, "-i"], 2, "there is no terminal to ask them on"),
+        (["echo", *W, "-i"], 2, "-i asks questions, which needs a terminal"),
         (["echo", "--worker", "nosuch.yaml"], 3, "nosuch.yaml: no such file"),
         (["echo", *W, "text=a"], 4, "the worker says ask (worker.yaml:18:21)\n  -y approves it\n"),
         (["echo", *W, "text=a", "--approval-mode", "auto_deny"], 4, "approval mode auto_deny"),

@@ -85,7 +85,7 @@ def test_feedback_is_stored_and_listed(cli, greet: Path) -> None:
         "And it\nis slow.",
     ]
     assert "It shouts." in cli("tools", "show", "greet").out
-    assert cli("tools", "feedback", "greet", "--clear").out == "forgot 2 remarks on greet\n"
+    assert cli("tools", "feedback", "greet", "--clear").out == "deleted 2 comments on greet\n"
     assert json.loads(cli("tools", "feedback", "greet", "--json").out) == []
 
 

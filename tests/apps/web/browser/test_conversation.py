@@ -60,7 +60,7 @@ def test_the_printed_address_lets_one_browser_in_and_every_tab_of_it(start: Star
 
     elsewhere = site.context().new_page()
     elsewhere.goto(site.secret_url)
-    expect(elsewhere.locator("#locked-why")).to_contain_text("This address was used before")
+    expect(elsewhere.locator("#locked-why")).to_contain_text("This address was already used")
     site.wait_for_address()
     elsewhere.goto(site.secret_url)
     expect(elsewhere.locator(".entry.answer .words").last).to_have_text("Again.")
