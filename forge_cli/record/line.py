@@ -51,7 +51,8 @@ class Line(Struct):
     """The JSON object in the log."""
     where: Mark = NOWHERE
     _written: str | None = None
-    _event: AnyEvent | None = None
+    # Any instead of AnyEvent, which is not imported: inspect.signature evaluates this type.
+    _event: Any = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Line) and (self.data, self.where) == (other.data, other.where)
@@ -121,9 +122,10 @@ class Line(Struct):
     def event(self) -> AnyEvent:
         """The event of the line; raises BadLine if the line does not contain one."""
         # Lists of sessions read few events of a log, and the other views of it share them.
-        if self._event is None:
-            self._event = self._read_event()
-        return self._event
+        event: AnyEvent | None = self._event
+        if event is None:
+            event = self._event = self._read_event()
+        return event
 
     def _read_event(self) -> AnyEvent:
         for key, kind in _ENVELOPE:
