@@ -71,7 +71,7 @@ def test_private_addresses_are_refused_in_every_notation(
         ("http:///x", "has no host"),
         ("http://0177.0.0.1/", "is not a URL"),
         ("http://a\n.example/", "is not a URL"),
-        ("http://someone:secret@example.org/", "a user name or password"),
+        ("http://someone:secret@example.org/", "a user name or a password"),
         ("http://example.org:0/", "no valid port"),
         ("http://example.org:99999/", "no valid port"),
         ("http://no-such-name.example/", "the host 'no-such-name.example' does not exist"),
@@ -157,7 +157,7 @@ def test_one_private_address_among_others_is_enough(
         ),
         ("file:///etc/passwd", "use http:// or https://"),
         ("data:text/plain,x", "use http:// or https://"),
-        ("http://me:pw@tides.example/", "a user name or password"),
+        ("http://me:pw@tides.example/", "a user name or a password"),
     ],
 )
 @pytest.mark.parametrize("status", [301, 307])

@@ -49,7 +49,7 @@ def test_the_model_is_told_whose_words_it_reads(worker: Worker) -> None:
     worker.write()
     model = Listening()
     worker.project.run(model=model)
-    assert "was written by strangers" in model.heard[0].system
+    assert "Strangers wrote the results of web_fetch and web_search" in model.heard[0].system
 
 
 @pytest.mark.parametrize(
