@@ -116,7 +116,7 @@ def test_how_paths_are_written_is_shown_with_a_zone_of_this_worker(
         ),
         (
             CommandView(confined=True, network=False),
-            ["writable zones; they do not know zones by name", "closed"],
+            ["zones that can be written; they do not know zones by name", "closed"],
         ),
         (
             CommandView(True, NetworkRules.read(["a.org"]), ("code",)),
