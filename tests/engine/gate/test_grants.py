@@ -14,6 +14,7 @@ from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import THIS_CALL
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
+from forge_cli.core.zones import ZoneApproval
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.events import GrantOffer, GrantRule
@@ -543,9 +544,7 @@ def test_no_grant_makes_a_call_run_that_is_blocked_protected_or_asked_for_explic
         opened = Gate(
             tmp_path, *(tool.tool for tool in tools), answers=widest, policy=policy(**said)
         )
-        zone = replace(
-            opened.guard.judge.sandbox.zones[0], approval={"write": write, "delete": delete}
-        )
+        zone = replace(opened.guard.judge.sandbox.zones[0], approval=ZoneApproval(write, delete))
         opened.guard.judge.sandbox._zones = (zone,)
         for path, access in names:
             before, asked = len(opened.events), len(opened.asked)
