@@ -536,6 +536,7 @@ def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
     assert len([*(project.folder.parent / "logs").iterdir()]) == 1
 
 
+@pytest.mark.usefixtures("forked_looks")
 def test_looking_commands_load_and_build_nothing_that_is_forbidden(
     policy: Write, project: Project, tmp_path: Path
 ) -> None:
