@@ -147,4 +147,4 @@ def test_call_that_was_cut_off_asks_before_it_is_made_again(busy: Project) -> No
     assert busy.read("left").split() == ["w1"]
     decided = [line for line in read_session(path).lines if line.type == "approvalDecided"]
     assert [line.data["approved"] for line in decided][:2] == [True, False]
-    assert "it may have run" in decided[1].data["reason"]
+    assert "was interrupted with these arguments and may have run" in decided[1].data["reason"]

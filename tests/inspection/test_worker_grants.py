@@ -185,7 +185,7 @@ def server(text: str) -> str:
         (
             "name: w\nsandbox: {network: false}\ntoolsets:\n  executables:\n",
             [
-                "program  what lies in {home}/tools can be called, confined as commands are (w/worker.yaml:4)"
+                "program  the tools in {home}/tools can be called, confined as commands are (w/worker.yaml:4)"
             ],
         ),
         (

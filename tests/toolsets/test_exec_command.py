@@ -229,7 +229,7 @@ async def test_an_unknown_session_is_refused_and_nobody_is_asked(opened: Open) -
             "there is no session 7; open sessions: none",
         )
         await hands.start("cat")
-        assert "there is no session 2; open are: 1" in (await hands.write(session_id=2)).text()
+        assert "there is no session 2; open sessions: 1" in (await hands.write(session_id=2)).text()
         assert (hands.asked, hands.verdicts) == ([], ["preApproved"])
 
 

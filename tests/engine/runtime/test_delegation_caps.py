@@ -65,7 +65,10 @@ def test_a_zone_outside_is_refused_and_nothing_is_made_there(
 
 def test_a_zone_around_the_callers_is_outside(tree: Tree) -> None:
     tree.boss(allowed("helper"), more=zones(zone("inside")))
-    assert "lies outside" in texts(helped(tree, write("/z/a"), more=zones(zone("z", "."))))[0]
+    assert (
+        "is outside the zones of the parent worker"
+        in texts(helped(tree, write("/z/a"), more=zones(zone("z", "."))))[0]
+    )
 
 
 def test_without_zones_of_its_own_it_has_those_of_the_caller(tree: Tree) -> None:
@@ -135,13 +138,16 @@ def test_a_grandchild_is_capped_by_all_above(tree: Tree) -> None:
         more=zones(zone("data", "other")),
     )
     seen = tree.run(ASK_HELPER, "done")
-    assert "lies outside" in texts(seen, 1)[0]
+    assert "is outside the zones of the parent worker" in texts(seen, 1)[0]
     assert not (tree.project.folder / "other").exists()
 
 
 def test_no_zones_above_means_none_below(tree: Tree) -> None:
     tree.boss(allowed("helper"), more="sandbox: {zones: []}")
-    assert "lies outside" in texts(helped(tree, write("/z/a"), more=zones(zone("z"))))[0]
+    assert (
+        "is outside the zones of the parent worker"
+        in texts(helped(tree, write("/z/a"), more=zones(zone("z"))))[0]
+    )
     assert statuses(helped(tree, write("a.txt"), more="")) == ["error"]
 
 

@@ -41,7 +41,7 @@ def test_a_declared_zone_of_that_name_is_refused(project: Project) -> None:
     with pytest.raises(WorkerError) as caught:
         project.run("hi")
     assert str(caught.value).startswith(f"{file}:3:")
-    assert "brings a zone of that name" in str(caught.value)
+    assert "a toolset of this worker has a zone of that name" in str(caught.value)
 
 
 def replace_file_info(project: Project) -> None:

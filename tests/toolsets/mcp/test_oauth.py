@@ -105,9 +105,10 @@ def test_a_client_that_was_registered_by_hand(
     guarded.registers, guarded.known = False, {"me": "s3cret-value"}
     use(project, guarded.base)
     failed = project.forge("mcp", "login", "docs", env=browser)
-    assert (failed.returncode, "registers no clients (HTTP 404)" in failed.stderr) == (7, True), (
-        failed.stderr
-    )
+    assert (failed.returncode, "does not register clients (HTTP 404)" in failed.stderr) == (
+        7,
+        True,
+    ), failed.stderr
     assert ("oauth: {client_id" in failed.stderr, "DOCTYPE" in failed.stderr) == (True, False)
     use(project, guarded.base, REGISTERED.format(more=""))
     code, _, err = run(project)

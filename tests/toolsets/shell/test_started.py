@@ -150,7 +150,7 @@ def test_where_started_programs_cannot_be_seen_such_a_line_asks(
 def test_more_programs_than_are_kept_leave_it_open(shell: Project) -> None:
     line = "for i in {1..1100}; do /bin/true git $i; done; X=cat; $X notes.txt"
     (found,) = run(shell, line, answers=[False]).of(CommandTried)
-    assert (found.outcome, "may have started a command" in str(found.unsure)) == (
+    assert (found.outcome, "may have started a blocked command" in str(found.unsure)) == (
         "incomplete",
         True,
     )

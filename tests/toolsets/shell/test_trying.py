@@ -251,7 +251,7 @@ HIDDEN_FROM_ALL = {
     "cd {home}/other && ls": "of the home it sees zones",
     "sh read.sh": "of the home it sees zones",
     "echo x >> {home}/notes.txt": "of the home it sees zones",
-    "cat {temporary}": "its /tmp is its own",
+    "cat {temporary}": "its /tmp is private",
 }
 
 
