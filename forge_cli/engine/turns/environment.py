@@ -119,7 +119,8 @@ def _describe_commands(commands: CommandView) -> str:
     seen = "they do not know zones by name"
     if names:
         seen = f"they find {names} by name, too"
-    return f"run in the working directory, confined: they write only to zones that can be written; {seen}"
+    place = "run in the working directory, confined"
+    return f"{place}: they write only to zones that can be written; {seen}"
 
 
 def _describe_network(network: Network) -> str:
