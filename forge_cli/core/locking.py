@@ -56,9 +56,11 @@ def files_below(folder: Path) -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     for place, folders, names in os.walk(folder):
-        # os.walk enters only the folders that are left in its list.
+        # os.walk lists a link to a folder among the folders, and does not enter it.
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        # It enters only the folders that are left in its list.
         folders[:] = [name for name in folders if name != "__pycache__"]
-        for name in names:
+        for name in (*names, *links):
             path = Path(place, name)
             content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
             found[path.relative_to(folder).as_posix()] = content
