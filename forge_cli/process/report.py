@@ -77,6 +77,7 @@ class ResultReport:
             "usage": camel_keys(dict.fromkeys(_TOKENS, 0)),
             "cost": None,
             "duration_ms": round((time.monotonic() - self._since) * 1000),
+            "draft": None,
         }
         return camel_keys(found if error is None else {**found, "error": error})
 

@@ -27,6 +27,7 @@ KEYS = [
     "usage",
     "cost",
     "durationMs",
+    "draft",
 ]
 
 HEADLESS = "echo was not called; denied: forge could not ask (not interactive)"
@@ -84,6 +85,7 @@ def test_json_is_one_object(cli, tester) -> None:
         "usage": found["usage"],
         "cost": None,
         "durationMs": found["durationMs"],
+        "draft": None,
     }
     assert isinstance(found["durationMs"], int)
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
