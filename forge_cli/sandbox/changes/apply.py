@@ -12,11 +12,12 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import ParamSpec
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.changes.path_changes import (
     Entry,
     PathChange,
+    PathKey,
     dump_change,
     hash_of,
     load_change,
@@ -45,6 +47,7 @@ from forge_cli.sandbox.changes.walk import (
 )
 from forge_cli.sandbox.names import shown
 
+Arguments = ParamSpec("Arguments")
 _CHANGES = "changes.json"
 _JOURNAL = "journal"
 _SIDES: tuple[Side, Side] = ("before", "after")
@@ -85,16 +88,24 @@ class ChangeSet(Struct, frozen=True):
 
     def source(self, change: PathChange, side: Side) -> Path:
         """Return the file with the content that a path gets on this ``side``."""
+        return Path(self.source_name(change, side))
+
+    def source_name(self, change: PathChange, side: Side) -> str:
+        """Return the path of the same file as text."""
         if side == "after":
-            return upper_folder(self.folder, change.zone).joinpath(*change.parts)
+            return os.path.join(_upper_name(str(self.folder), change.zone), *change.parts)
         # Saved originals are in one flat folder; a hash is short enough for any path.
-        return self.folder / BEFORE / sha256(os.fsencode(change.path)).hexdigest()
+        return f"{self.folder}/{BEFORE}/{sha256(os.fsencode(change.place)).hexdigest()}"
+
+
+def upper_folder(folder: Path, zone: str) -> Path:
+    """Return the folder with the new contents of a zone."""
+    return Path(_upper_name(str(folder), zone))
 
 
 @lru_cache(maxsize=16)
-def upper_folder(folder: Path, zone: str) -> Path:
-    """Return the folder with the new contents of a zone."""
-    return folder / sha256(os.fsencode(zone)).hexdigest()[:16] / "upper"
+def _upper_name(folder: str, zone: str) -> str:
+    return f"{folder}/{sha256(os.fsencode(zone)).hexdigest()[:16]}/upper"
 
 
 def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
@@ -185,7 +196,7 @@ def finish_interrupted(folder: Path) -> str | None:
                     walk,
                     known,
                     "before",
-                    changes.source,
+                    changes.source_name,
                     around=changes.changes,
                     beside_others=True,
                 )
@@ -214,13 +225,13 @@ def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
     If undoing fails as well, the journal and the saved originals stay for the next start.
     """
     try:
-        _steps(walk, changes.changes, "after", changes.source)
+        _steps(walk, changes.changes, "after", changes.source_name)
         _end(changes, walk)
     except OSError as error:
         why = describe_os_error(error)
         try:
             _clean(walk, changes.changes)
-            _steps(walk, changes.changes, "before", changes.source)
+            _steps(walk, changes.changes, "before", changes.source_name)
             _end(changes, walk)
         except OSError as again:
             kept = f"the originals are kept in {shown(str(changes.folder))}"
@@ -249,17 +260,17 @@ def _end(changes: ChangeSet, walk: ZoneWalk) -> None:
 def _clean(walk: ZoneWalk, changes: Sequence[PathChange]) -> None:
     depths = _stage_depths(changes)
     for change in changes:
-        walk.clean(change, depths[change.path])
+        walk.clean(change, depths[change.key])
 
 
 def _sync_sources(changes: ChangeSet) -> None:
     """Sync all files that the journal depends on: new contents and saved originals."""
-    wanted: list[Path] = []
+    wanted: list[tuple[PathChange, Side]] = []
     for change in changes.changes:
         for side in _SIDES:
             entry = getattr(change, side)
             if entry and entry.kind == "file" and not _is_kept_by(change):
-                wanted.append(changes.source(change, side))
+                wanted.append((change, side))
     if len(wanted) > SYNCED_EACH:
         folder = os.open(changes.folder, FOLDER)
         try:
@@ -269,7 +280,8 @@ def _sync_sources(changes: ChangeSet) -> None:
         return
     # The folder of the session may be as new as this one, and its entry must be on disk as well.
     folders = set(changes.folder.parents[:2])
-    for path in wanted:
+    for change, side in wanted:
+        path = changes.source(change, side)
         with open(path, "rb", opener=_open_source) as source:
             sync_data(source.fileno())
         folders.update(each for each in path.parents if each.is_relative_to(changes.folder))
@@ -297,7 +309,7 @@ def _with_hashes(changes: ChangeSet, change: PathChange, walk: ZoneWalk) -> Path
         now = walk.look(change, content=True)
         before = replace(before, detail=now.detail if now else "")
     if after and after.kind == "file" and not after.detail:
-        after = replace(after, detail=hash_of(changes.source(change, "after"), after.size))
+        after = replace(after, detail=hash_of(changes.source_name(change, "after"), after.size))
     return replace(change, before=before, after=after)
 
 
@@ -310,8 +322,7 @@ def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:
     make_private(kept)
     for change in changes.changes:
         if change.before and change.before.kind == "file" and not _is_kept_by(change):
-            with walk.parent(change) as parent:
-                _keep(parent, change.parts[-1], changes.source(change, "before"))
+            _keep(walk.parent(change), change.parts[-1], changes.source_name(change, "before"))
 
 
 def _is_kept_by(change: PathChange) -> bool:
@@ -324,7 +335,7 @@ def _is_kept_by(change: PathChange) -> bool:
     )
 
 
-def _keep(parent: int, name: str, target: Path) -> None:
+def _keep(parent: int, name: str, target: str) -> None:
     info = os.stat(name, dir_fd=parent, follow_symlinks=False)
     # A file with other names may be rewritten in place, which would change a link, too.
     if info.st_nlink == 1:
@@ -344,7 +355,7 @@ def _steps(
     walk: ZoneWalk,
     changes: Sequence[PathChange],
     side: Side,
-    source: Callable[[PathChange, Side], Path],
+    source: Callable[[PathChange, Side], str],
     *,
     around: Sequence[PathChange] = (),
     beside_others: bool = False,
@@ -356,24 +367,17 @@ def _steps(
     impossible.
     """
     wanted: Entry | None
-    steps = _Stepping(beside_others)
+    run = _Stepping(beside_others).run
     # Folders are opened first, since contents are staged in them and files removed from them.
     for change in changes:
         if any(entry and entry.kind == "folder" for entry in (change.before, change.after)):
-            with steps(change):
-                walk.open_folder(change, getattr(change, side))
+            run(change, walk.open_folder, change, getattr(change, side))
     depths = _stage_depths(around or changes)
     links = _second_names(changes) if side == "after" else {}
     for change in changes:
         wanted = getattr(change, side)
-        if (
-            wanted
-            and wanted.kind == "file"
-            and change.path not in links
-            and not _is_kept_by(change)
-        ):
-            with steps(change):
-                walk.stage(change, wanted, source(change, side), depths[change.path])
+        if wanted and wanted.kind == "file" and change.key not in links and not _is_kept_by(change):
+            run(change, walk.stage, change, wanted, source(change, side), depths[change.key])
     walk.sync_staged()
     # Bottom up: a folder is empty before it is removed.
     for change in reversed(changes):
@@ -382,69 +386,77 @@ def _steps(
             continue
         now = walk.look(change)
         if now is not None and (wanted is None or wanted.kind != now.kind):
-            with steps(change):
-                walk.remove(change, now)
+            run(change, walk.remove, change, now)
     for change in changes:
         wanted = getattr(change, side)
         if wanted is None:
             continue
-        with steps(change):
-            if first := links.get(change.path):
-                walk.link(first, change)
-            else:
-                walk.make(change, wanted, source(change, side))
+        if first := links.get(change.key):
+            run(change, walk.link, first, change)
+        else:
+            run(change, walk.make, change, wanted, source(change, side))
     # Attributes of folders come last, and bottom up: writing in a folder needs its old mode and
     # changes its time.
     for change in reversed(changes):
         wanted = getattr(change, side)
         if wanted is not None and wanted.kind == "folder":
-            with steps(change):
-                walk.set_attributes(change, wanted)
+            run(change, walk.set_attributes, change, wanted)
 
 
-def _second_names(changes: Sequence[PathChange]) -> dict[Path, PathChange]:
+def _second_names(changes: Sequence[PathChange]) -> dict[PathKey, PathChange]:
     """Return the paths that become another name of an earlier file, with that file's change."""
     firsts: dict[tuple[str, int], PathChange] = {}
-    found: dict[Path, PathChange] = {}
+    found: dict[PathKey, PathChange] = {}
     for change in changes:
         if change.after is not None and change.after.kind != "folder":
             first = firsts.setdefault((change.zone, change.after.number), change)
             if first is not change:
-                found[change.path] = first
+                found[change.key] = first
     return found
 
 
 class _Stepping(Struct, frozen=True):
-    """Guard around each step: an error names the path, or is skipped if others caused it."""
+    """Runner of steps: an error names the path, or is skipped if others caused it."""
 
     beside_others: bool
 
-    @contextmanager
-    def __call__(self, change: PathChange) -> Iterator[None]:
+    def run(
+        self,
+        change: PathChange,
+        step: Callable[Arguments, None],
+        *given: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> None:
+        """Carry out a step of a change."""
         try:
-            yield
+            step(*given, **named)
         except OSError as error:
             if not self.beside_others or error.errno not in _BY_OTHERS:
-                raise OSError(error.errno, error.strerror, str(change.path)) from None
+                raise OSError(error.errno, error.strerror, change.place) from None
 
 
-def _stage_depths(changes: Sequence[PathChange]) -> dict[Path, int]:
+def _stage_depths(changes: Sequence[PathChange]) -> dict[PathKey, int]:
     """Return for each path the depth of the nearest folder that exists both before and after."""
-    passing: set[Path] = set()
+    passing: set[PathKey] = set()
     for change in changes:
         if not all(entry and entry.kind == "folder" for entry in (change.before, change.after)):
-            passing.add(change.path)
-    depths: dict[Path, int] = {}
+            passing.add(change.key)
+    depths: dict[PathKey, int] = {}
+    of_folder: dict[PathKey, int] = {}
     for change in changes:
-        depth = 0
-        place = Path(change.zone)
-        for name in change.parts[:-1]:
-            place /= name
-            if place in passing:
-                break
-            depth += 1
-        depths[change.path] = depth
+        folder = change.zone, change.parts[:-1]
+        if folder not in of_folder:
+            of_folder[folder] = _stable_depth(folder, passing)
+        depths[change.key] = of_folder[folder]
     return depths
+
+
+def _stable_depth(folder: PathKey, passing: Container[PathKey]) -> int:
+    zone, parts = folder
+    for depth in range(len(parts)):
+        if (zone, parts[: depth + 1]) in passing:
+            return depth
+    return len(parts)
 
 
 @contextmanager

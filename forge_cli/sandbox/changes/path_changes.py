@@ -116,6 +116,11 @@ class PathChange(Struct, frozen=True):
         return Path(self.zone, *self.parts)
 
     @property
+    def place(self) -> str:
+        """The path as text, which is much cheaper to make than a Path."""
+        return os.path.join(self.zone, *self.parts)
+
+    @property
     def key(self) -> PathKey:
         """The path as a tuple, which is much cheaper to make than a Path."""
         return self.zone, self.parts
@@ -155,18 +160,25 @@ def hash_of(path: Path | str, size: int) -> str:
     """Return the hash of a file; of a very large file, that of its beginning and its size."""
     digest = sha256()
     left = READ_MAX
-    with open(path, "rb", buffering=0, opener=_open_file) as file:
-        while left and (data := file.read(min(left, _CHUNK))):
+    descriptor = _open_file(path)
+    try:
+        while left:
+            data = os.read(descriptor, min(left, _CHUNK))
             digest.update(data)
             left -= len(data)
+            # Reading less than a chunk has reached the end of a regular file.
+            if len(data) < _CHUNK:
+                break
+    finally:
+        os.close(descriptor)
     if size > READ_MAX:
         digest.update(b"%d" % size)
     return digest.hexdigest()
 
 
-def _open_file(path: str, flags: int) -> int:
+def _open_file(path: Path | str) -> int:
     # If a pipe has taken the place of the file, opening it must not wait for a writer.
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _kind(info: os.stat_result) -> Kind:
@@ -267,7 +279,7 @@ class _Reader(Struct, frozen=True):
             yield from self._folder_itself(parts, upper, info, before)
         if inside:
             _check_attributes(inside, upper)
-        yield from self._read(upper, inside, parts, opaque=opaque or _is_opaque(upper))
+        yield from self._read(upper, inside, parts, opaque=opaque or is_opaque(upper))
 
     def _folder_itself(
         self, parts: tuple[str, ...], upper: Path, info: os.stat_result, before: os.stat_result
@@ -374,7 +386,8 @@ def _same(one: Entry, other: Entry) -> bool:
 _COMPARED = ("kind", "mode", "owner", "size", "detail", "modified")
 
 
-def _is_opaque(folder: Path) -> bool:
+def is_opaque(folder: Path) -> bool:
+    """Return True if a folder of a copy hides the real folder in its place."""
     try:
         return os.getxattr(folder, _OPAQUE, follow_symlinks=False) == b"y"
     except OSError as error:

@@ -7,8 +7,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, Self
@@ -16,7 +16,7 @@ from typing import Literal, Self
 from forge_cli.core.errors import Stale
 from forge_cli.files.copying import copy_content
 from forge_cli.files.regular import sync_data, sync_folders_of
-from forge_cli.sandbox.changes.path_changes import Entry, PathChange, entry_of
+from forge_cli.sandbox.changes.path_changes import Entry, PathChange, PathKey, entry_of
 from forge_cli.sandbox.names import shown
 
 BEFORE = "before"
@@ -38,8 +38,8 @@ class ZoneWalk:
         ``roots`` has the inode numbers of the zones' root folders, if known.
         """
         self._zones: dict[str, int] = {}
-        self._moves: dict[str, bool] = {}
-        self._staged: dict[Path, int] = {}
+        self._moves: dict[PathKey, bool] = {}
+        self._staged: dict[PathKey, int] = {}
         self._copied: set[str] = set()
         self._unsynced: set[str] = set()
         self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
@@ -84,9 +84,8 @@ class ZoneWalk:
             else:
                 sync_folders_of(change.path for change in changes if change.zone == zone)
 
-    @contextmanager
-    def parent(self, change: PathChange) -> Iterator[int]:
-        """Return a descriptor of the parent folder of a path.
+    def parent(self, change: PathChange) -> int:
+        """Return a descriptor of the parent folder of a path, open until the next call.
 
         The last one stays open, since its neighbours usually come next.
         """
@@ -94,7 +93,7 @@ class ZoneWalk:
         if self._last is None or self._last[0] != key:
             self.leave()
             self._last = key, self._open(change)
-        yield self._last[1]
+        return self._last[1]
 
     def leave(self) -> None:
         """Close the last folder, because another one may take its place."""
@@ -119,20 +118,20 @@ class ZoneWalk:
         """Return the current entry at the path of a change."""
         name = _name(change)
         try:
-            with self.parent(change) as parent:
-                info = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                # Hashing needs a path; through the descriptor, no link on the way can redirect it.
-                return entry_of(f"/proc/self/fd/{parent}/{name}", info, content=content)
+            parent = self.parent(change)
+            info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            # Hashing needs a path; through the descriptor, no link on the way can redirect it.
+            return entry_of(f"/proc/self/fd/{parent}/{name}", info, content=content)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def check_all(self, changes: Sequence[PathChange]) -> None:
         """Raise Stale if a path is not as the command found it."""
-        paths = {change.path for change in changes if change.before}
+        keys = {change.key for change in changes if change.before}
         for change in changes:
-            self._check(change, paths)
+            self._check(change, keys)
 
-    def _check(self, change: PathChange, paths: Container[Path]) -> None:
+    def _check(self, change: PathChange, keys: Container[PathKey]) -> None:
         """Raise Stale if the path was changed, or if a folder to be removed has new files in it."""
         now = self.look(change)
         before = change.before
@@ -150,10 +149,10 @@ class ZoneWalk:
             and before.kind == "folder"
             and (change.after is None or change.after.kind != "folder")
         )
-        if goes and (
-            new := next((path for path in change.path.iterdir() if path not in paths), None)
-        ):
-            raise Stale(f"{shown(str(new))} was made in the meantime")
+        if goes:
+            for name in os.listdir(change.path):
+                if (change.zone, (*change.parts, name)) not in keys:
+                    raise Stale(f"{shown(str(change.path / name))} was made in the meantime")
 
     def is_ours(self, change: PathChange) -> bool:
         """Return True if the path is as it was before, as it is to be, or between the two."""
@@ -175,43 +174,44 @@ class ZoneWalk:
         now = self.look(change)
         if now and now.kind == "folder":
             mode = wanted.mode if wanted and wanted.kind == "folder" else now.mode
-            with self.parent(change) as parent:
-                os.chmod(_name(change), mode | 0o700, dir_fd=parent)
+            os.chmod(_name(change), mode | 0o700, dir_fd=self.parent(change))
 
     def remove(self, change: PathChange, now: Entry) -> None:
-        with self.parent(change) as parent:
-            if now.kind == "folder":
-                os.rmdir(_name(change), dir_fd=parent)
-            else:
-                os.unlink(_name(change), dir_fd=parent)
+        parent = self.parent(change)
         if now.kind == "folder":
+            os.rmdir(_name(change), dir_fd=parent)
             self.leave()
+        else:
+            os.unlink(_name(change), dir_fd=parent)
 
     def link(self, first: PathChange, change: PathChange) -> None:
         """Make another name for a file that was just made."""
         source = self._open(first)
         try:
-            with self.parent(change) as target:
-                temporary = self._temporary(target, change)
-                os.link(
-                    _name(first),
-                    temporary,
-                    src_dir_fd=source,
-                    dst_dir_fd=target,
-                    follow_symlinks=False,
-                )
-                os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
-                # The rename does nothing if both names already belong to the file.
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=target)
+            target = self.parent(change)
+            temporary = self._temporary(target, change)
+            os.link(
+                _name(first),
+                temporary,
+                src_dir_fd=source,
+                dst_dir_fd=target,
+                follow_symlinks=False,
+            )
+            os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
+            # The rename does nothing if both names already belong to the file.
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=target)
         finally:
             os.close(source)
 
-    def stage(self, change: PathChange, wanted: Entry, source: Path, depth: int) -> None:
+    def stage(self, change: PathChange, wanted: Entry, source: str, depth: int) -> None:
         """Write new content beside its place unless the file can be moved; errors come early here.
 
         The folder at this ``depth`` of the zone exists before and after the changes.
         """
+        place = change.zone, change.parts[:depth]
+        if self._moves.get(place) and not _is_kept(source):
+            return
         now = self.look(change)
         # Comparing sizes first saves hashing files that differ anyway.
         if now and (now.kind, now.size) == (wanted.kind, wanted.size):
@@ -220,15 +220,15 @@ class ZoneWalk:
                 return
         folder = self._open(change, depth)
         try:
-            if not self._can_move(change, source, folder):
+            if not self._can_move(change, source, folder, place):
                 self._write(folder, change, source)
-                self._staged[change.path] = depth
+                self._staged[change.key] = depth
         finally:
             os.close(folder)
 
     def clean(self, change: PathChange, depth: int) -> None:
         """Remove temporary files that an interrupted or failed attempt left beside a path."""
-        self._staged.pop(change.path, None)
+        self._staged.pop(change.key, None)
         # A file may have been staged at its depth, or written directly in its own folder.
         for each in {depth, len(change.parts) - 1}:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -238,26 +238,27 @@ class ZoneWalk:
                 finally:
                     os.close(folder)
 
-    def _can_move(self, change: PathChange, source: Path, folder: int) -> bool:
+    def _can_move(self, change: PathChange, source: str, folder: int, place: PathKey) -> bool:
         """Return True if the file itself can be moved to its place.
 
-        This is tried, because a file system that is mounted twice has one device number and refuses
-        moves.
+        This is tried once for each ``place``, the folder of this descriptor, because a file system
+        that is mounted twice has one device number and refuses moves.
         """
-        if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(folder).st_dev:
+        if _is_kept(source):
             return False
-        if change.zone not in self._moves:
+        if place not in self._moves:
             # A hard link tells in advance whether a later rename would cross file systems.
             name = self._temporary(folder, change)
-            self._moves[change.zone] = True
-            try:
-                os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
-                os.unlink(name, dir_fd=folder)
-            except OSError:
-                self._moves[change.zone] = False
-        return self._moves[change.zone]
+            self._moves[place] = os.stat(source).st_dev == os.fstat(folder).st_dev
+            if self._moves[place]:
+                try:
+                    os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+                    os.unlink(name, dir_fd=folder)
+                except OSError:
+                    self._moves[place] = False
+        return self._moves[place]
 
-    def _write(self, folder: int, change: PathChange, source: Path) -> None:
+    def _write(self, folder: int, change: PathChange, source: str) -> None:
         """Write the content of a file to its temporary name."""
         self._copied.add(change.zone)
         temporary = self._temporary(folder, change)
@@ -272,55 +273,61 @@ class ZoneWalk:
             else:
                 self._unsynced.add(change.zone)
 
-    def make(self, change: PathChange, wanted: Entry, source: Path) -> None:
+    def make(self, change: PathChange, wanted: Entry, source: str) -> None:
+        """Make the path as ``wanted``, with the content of the file ``source``."""
         name = _name(change)
-        is_staged = change.path in self._staged
-        now = None if is_staged else self.look(change, content=wanted.kind == "file")
-        with self.parent(change) as parent:
-            match wanted.kind:
-                case "folder":
-                    if now is None:
-                        os.mkdir(name, 0o700, dir_fd=parent)
-                case "link":
-                    temporary = self._temporary(parent, change)
-                    os.symlink(wanted.detail, temporary, dir_fd=parent)
-                    os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-                    _set_times(parent, name, wanted)
-                case "pipe":
-                    if now is None:
-                        os.mkfifo(name, wanted.mode, dir_fd=parent)
-                    self._attributes(parent, name, wanted)
-                case "file":
-                    self._file(parent, change, now, wanted, source)
+        match wanted.kind:
+            case "folder":
+                if self.look(change) is None:
+                    os.mkdir(name, 0o700, dir_fd=self.parent(change))
+            case "link":
+                parent = self.parent(change)
+                temporary = self._temporary(parent, change)
+                os.symlink(wanted.detail, temporary, dir_fd=parent)
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+                _set_times(parent, name, wanted)
+            case "pipe":
+                if self.look(change) is None:
+                    os.mkfifo(name, wanted.mode, dir_fd=self.parent(change))
+                self._attributes(self.parent(change), name, wanted)
+            case "file":
+                self._file(change, wanted, source)
 
-    def _file(
-        self, parent: int, change: PathChange, now: Entry | None, wanted: Entry, source: Path
-    ) -> None:
+    def _file(self, change: PathChange, wanted: Entry, source: str) -> None:
         name = _name(change)
-        if now is None or (now.kind, now.detail) != (wanted.kind, wanted.detail):
-            depth = self._staged.pop(change.path, None)
-            if depth is None and self._move(source, parent, name, wanted):
+        depth = self._staged.pop(change.key, None)
+        if depth is None:
+            if self._has_content(change, wanted):
+                self._attributes(self.parent(change), name, wanted)
                 return
-            if depth is None:
-                depth = len(change.parts) - 1
-                self._write(parent, change, source)
-                self.sync_staged()
-            folder = self._open(change, depth)
-            try:
-                temporary = self._temporary_name(change)
-                self._attributes(folder, temporary, wanted)
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=parent)
-            finally:
-                os.close(folder)
-        else:
-            self._attributes(parent, name, wanted)
+            if self._move(source, self.parent(change), name, wanted):
+                return
+            depth = len(change.parts) - 1
+            self._write(self.parent(change), change, source)
+            self.sync_staged()
+        parent = self.parent(change)
+        folder = self._open(change, depth)
+        try:
+            temporary = self._temporary_name(change)
+            self._attributes(folder, temporary, wanted)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=parent)
+        finally:
+            os.close(folder)
 
-    def _move(self, source: Path, parent: int, name: str, wanted: Entry) -> bool:
+    def _has_content(self, change: PathChange, wanted: Entry) -> bool:
+        """Return True if the file has this content; a file of another size is not read."""
+        now = self.look(change)
+        if now is None or (now.kind, now.size) != (wanted.kind, wanted.size):
+            return False
+        now = self.look(change, content=True)
+        return now is not None and now.detail == wanted.detail
+
+    def _move(self, source: str, parent: int, name: str, wanted: Entry) -> bool:
         """Move the file itself to its place atomically; return False if it has to be copied.
 
         Saved originals are always copied, because undo may need them again.
         """
-        if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(parent).st_dev:
+        if _is_kept(source):
             return False
         # Attributes of the overlay would hide the file in the next overlay.
         notes = [attribute for attribute in os.listxattr(source) if attribute.startswith(_OVERLAY)]
@@ -328,32 +335,31 @@ class ZoneWalk:
             os.chmod(source, wanted.mode | 0o600)
         for attribute in notes:
             os.removexattr(source, attribute)
-        folder = os.open(source.parent, FOLDER)
         try:
-            self._attributes(folder, source.name, wanted)
-            os.rename(source.name, name, src_dir_fd=folder, dst_dir_fd=parent)
+            # No link can lead elsewhere: the session that wrote the folder of changes has ended.
+            self._attributes(None, source, wanted)
+            os.rename(source, name, dst_dir_fd=parent)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             return False
-        finally:
-            os.close(folder)
         return True
 
     def set_attributes(self, change: PathChange, wanted: Entry) -> None:
-        with self.parent(change) as parent:
-            self._attributes(parent, _name(change), wanted)
+        self._attributes(self.parent(change), _name(change), wanted)
 
-    def _attributes(self, parent: int, name: str, wanted: Entry) -> None:
+    def _attributes(self, parent: int | None, name: str, wanted: Entry) -> None:
+        """Set the owner, mode and time of a file as far as they differ."""
         info = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        # Changing the owner clears set-ID bits, so that the mode is set afterwards.
         if (info.st_uid, info.st_gid) != wanted.owner:
             # Only root can change the owner.
             with suppress(PermissionError):
                 os.chown(name, *wanted.owner, dir_fd=parent, follow_symlinks=False)
-        if stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode) != wanted.mode:
+                # Changing the owner clears set-ID bits, so that the mode is compared afterwards.
+                info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_IMODE(info.st_mode) != wanted.mode:
             os.chmod(name, wanted.mode, dir_fd=parent)
-        if wanted.kind != "folder":
+        if wanted.kind != "folder" and info.st_mtime_ns != wanted.modified:
             _set_times(parent, name, wanted)
 
     def _temporary(self, folder: int, change: PathChange) -> str:
@@ -365,12 +371,17 @@ class ZoneWalk:
 
     def _temporary_name(self, change: PathChange) -> str:
         """Return a name that is the same after a restart, so that leftovers are removed."""
-        return f".forge-{self._id}-{sha256(os.fsencode(change.path)).hexdigest()[:12]}.tmp"
+        return f".forge-{self._id}-{sha256(os.fsencode(change.place)).hexdigest()[:12]}.tmp"
 
 
 def staging_id(folder: Path) -> str:
     """Return the part of a temporary name that identifies its folder of changes."""
     return sha256(os.fsencode(folder)).hexdigest()[:12]
+
+
+def _is_kept(source: str) -> bool:
+    """Return True for a saved original, which is copied because undo may need it again."""
+    return os.path.basename(os.path.dirname(source)) == BEFORE
 
 
 def _name(change: PathChange) -> str:
@@ -385,7 +396,7 @@ def _equal(now: Entry | None, then: Entry | None) -> bool:
     return (now.kind, now.mode, now.detail) == (then.kind, then.mode, then.detail)
 
 
-def _set_times(parent: int, name: str, wanted: Entry) -> None:
+def _set_times(parent: int | None, name: str, wanted: Entry) -> None:
     os.utime(name, ns=(wanted.modified, wanted.modified), dir_fd=parent, follow_symlinks=False)
 
 
