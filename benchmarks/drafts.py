@@ -54,7 +54,7 @@ def changed_draft(folder: Path) -> tuple[SessionDraft, ChangedDraft]:
         path = upper / str(number // 100) / f"{number}.txt"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"line {number}\n" * 20)
-    return draft, read_draft(draft, lambda paths: {}, ())
+    return draft, read_draft(draft)
 
 
 def measure(rounds: int) -> list[Row]:

@@ -24,6 +24,7 @@ from forge_cli.engine.runtime.drafting import (
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import load_worker
 from forge_cli.record.places import new_session_id
+from forge_cli.sandbox.drafts.changes import renew_start
 from forge_cli.sandbox.drafts.draft import SessionDraft, all_drafts, drop_draft, new_draft
 from forge_cli.sandbox.drafts.link import DraftKeeper, DraftLink
 from forge_cli.sandbox.drafts.view import enter_view, require_views
@@ -75,6 +76,7 @@ def _draft_of(asked: RunOptions) -> SessionDraft | None:
                 hint=f"forge drafts apply {earlier.id}, or drop it, and fork the session then",
             )
         earlier.require_unused()
+        renew_start(earlier)
         return earlier
     if session is not None:
         return None  # a resumed session continues on the real files

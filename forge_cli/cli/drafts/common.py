@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
-from forge_cli.core.text import counted
+from forge_cli.core.text import counted, visible
 from forge_cli.engine.runtime.drafting import changes_of
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange
+from forge_cli.sandbox.drafts.conflicts import merge_of
 from forge_cli.sandbox.drafts.draft import SessionDraft, find_draft, load_draft
-from forge_cli.toolsets.shell.shown import show_changes
+from forge_cli.toolsets.shell.contents import compare_bytes
+from forge_cli.toolsets.shell.shown import name_from, show_changes
 
 NAMED = "by its id, a part of it, its session, or last"
 
@@ -50,6 +52,21 @@ def text_of(changed: ChangedDraft, chosen: Sequence[DraftChange], *, stat: bool 
         # A blank line separates the rows from the contents.
         return shown.text.partition("\n\n")[0]
     return shown.text
+
+
+def conflict_text(changed: ChangedDraft, each: DraftChange) -> str:
+    """Return a file in conflict: both changes merged by git, or the reason why that is unknown."""
+    name = name_from(each.path, Path(changed.draft.workspace))
+    title = visible(f"conflict {name}: {each.conflict}")
+    merge = merge_of(changed, each)
+    if merge is None:
+        return f"{title}; there is no known start to merge from, so one side has to be taken"
+    if merge.overlaps:
+        places = counted(merge.overlaps, "place")
+        told = merge.content.decode(errors="replace")
+        return f"{title}; both sides changed the same lines in {places}\n\n{told}"
+    lines = compare_bytes(each.path.read_bytes(), merge.content, name, f"{name} (merged)")
+    return "\n".join((f"{title}; both changes can be merged", "", *lines.difference))
 
 
 def notes_of(chosen: Sequence[DraftChange]) -> list[str]:

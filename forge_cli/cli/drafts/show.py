@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.drafts.common import NAMED, chosen_of, notes_of, open_draft, text_of
+from forge_cli.cli.drafts.common import (
+    NAMED,
+    chosen_of,
+    conflict_text,
+    notes_of,
+    open_draft,
+    text_of,
+)
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.text import readable
@@ -43,5 +50,8 @@ def show(
         chosen = list(changed.changes)
     with data_output() as out:
         out.write(readable(text_of(changed, chosen, stat=stat)) + "\n")
+        for each in chosen:
+            if each.conflict and not stat:
+                out.write(f"\n{readable(conflict_text(changed, each))}\n")
     for line in notes_of(chosen):
         sys.stderr.write(f"{line}\n")

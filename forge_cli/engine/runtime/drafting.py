@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-from msgspec.structs import replace
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
@@ -16,14 +16,20 @@ from forge_cli.engine.runtime.loaded import LoadedFinder
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.home import user_home
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.changes import ChangeLog
+from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.places import session_file
 from forge_cli.sandbox.changes.apply import finish_interrupted
+from forge_cli.sandbox.changes.path_changes import PathChange
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange, apply_draft, read_draft
+from forge_cli.sandbox.drafts.conflicts import ConflictChoice, settle_conflicts
 from forge_cli.sandbox.drafts.draft import SessionDraft
+from forge_cli.sandbox.drafts.merge import staged_content
+from forge_cli.sandbox.drafts.start import StartState
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.zones.declared import open_zones
 
+_VIEW_LOG = "view.jsonl"
+"""The name beside which a draft keeps the files that its session found."""
 _WORDS = {"made": "created", "changed": "changed", "replaced": "changed", "deleted": "deleted"}
 """The names of changes in events; any other change is one of the mode, times or attributes."""
 
@@ -60,18 +66,74 @@ def loaded_among(draft: SessionDraft) -> Callable[[list[Path]], dict[Path, str]]
 def changes_of(draft: SessionDraft) -> ChangedDraft:
     """Return the changes of a draft, with conflicts and files that must be accepted by name."""
     finish_interrupted(draft.place)
-    return read_draft(draft, loaded_among(draft), existed_before(draft))
+    return read_draft(draft, loaded_among(draft), _Originals(draft).content)
 
 
-def existed_before(draft: SessionDraft) -> frozenset[str]:
-    """Return the files that existed before the session wrote to them.
+class _Originals:
+    """Files as a draft found them: copies that its session keeps for undo, or that git has."""
 
-    They are known from the copies that the session keeps for ``forge undo``.
-    """
-    if draft.existed or not draft.session:
-        return frozenset(draft.existed)
-    log = ChangeLog(session_file(draft.session))
-    return frozenset(str(entry.path) for entry in log.entries() if entry.before is not None)
+    def __init__(self, draft: SessionDraft) -> None:
+        self._draft = draft
+
+    @cached_property
+    def _logs(self) -> list[ChangeLog]:
+        logs = [ChangeLog(self._draft.place / _VIEW_LOG)]
+        if self._draft.session:
+            logs.append(ChangeLog(session_file(self._draft.session)))
+        return logs
+
+    @cached_property
+    def _kept(self) -> dict[Path, tuple[ChangeLog, ChangedFile]]:
+        found: dict[Path, tuple[ChangeLog, ChangedFile]] = {}
+        for log in self._logs:
+            for entry in log.entries():
+                found.setdefault(entry.path, (log, entry))
+        return found
+
+    @cached_property
+    def _start(self) -> StartState:
+        return StartState.load(self._draft.place)
+
+    def content(self, change: PathChange) -> bytes | None:
+        """Return a file as the draft found it; None if no copy of it is known."""
+        if not self._start.knows(change) or self._start.is_later(change):
+            return None
+        then = self._start.state_of(change)
+        content = self._of_session(change)
+        # A program that forge does not know may have written the file before the session did.
+        if content is not None and then is not None and len(content) == then.size:
+            return content
+        staged = self._start.staged_at_start(self._draft.place, change)
+        if staged is None:
+            return None
+        content = staged_content(change.path.parent, staged.object)
+        # A filter of git may store other contents than the working file has.
+        if content is None or len(content) != staged.size:
+            return None
+        return content
+
+    def _of_session(self, change: PathChange) -> bytes | None:
+        found = self._kept.get(change.path)
+        if found is None:
+            return None
+        log, entry = found
+        if entry.before is None or entry.before[0] != "file" or not log.has(entry):
+            return None
+        with log.kept(entry, entry.before[1]) as data:
+            return data if isinstance(data, bytes) else data.read()
+
+
+def settle(
+    changed: ChangedDraft, chosen: list[DraftChange], choice: ConflictChoice
+) -> tuple[ChangedDraft, list[DraftChange]]:
+    """Settle the conflicts among these changes; return the draft and what is to be applied."""
+    settle_conflicts(changed, [each for each in chosen if each.conflict], choice)
+    after = changes_of(changed.draft)
+    keys = {each.change.key for each in chosen}
+    left = [each for each in after.changes if each.change.key in keys]
+    if choice is ConflictChoice.LEAVE:
+        left = [each for each in left if not each.conflict]
+    return after, left
 
 
 def apply_changes_of(changed: ChangedDraft, chosen: list[DraftChange]) -> SessionDraft:
@@ -80,12 +142,12 @@ def apply_changes_of(changed: ChangedDraft, chosen: list[DraftChange]) -> Sessio
     draft = changed.draft
     if draft.session and (path := session_file(draft.session)).exists():
         log = ChangeLog(path)
-        if not draft.applied:
-            existed = tuple(sorted(existed_before(draft)))
-            changed = replace(changed, draft=draft.become(draft.state, existed=existed))
-            # These copies belong to the session's view; from here on it keeps those of real files.
-            log.remove()
-        keep = log.keep
+        view = ChangeLog(draft.place / _VIEW_LOG)
+        # The copies so far belong to the session's view: the draft keeps them for conflicts, and
+        # from here on the session keeps those of real files.
+        if log.folder.is_dir() and not view.folder.exists():
+            shutil.move(log.folder, view.folder)
+        keep = ChangeLog(path).keep
     return apply_draft(changed, chosen, keep)
 
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import suppress
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError, Stale
 from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes
-from forge_cli.sandbox.changes.path_changes import PathChange, UnknownChange, read_changes
+from forge_cli.sandbox.changes.path_changes import (
+    PathChange,
+    PathKey,
+    UnknownChange,
+    hash_of,
+    read_changes,
+)
 from forge_cli.sandbox.drafts.draft import SessionDraft
+from forge_cli.sandbox.drafts.start import PathState, StartState, record_start
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.protected import protected_among
 
 _GIT_RECORDS = frozenset({"objects", "refs", "logs", "index", "HEAD", "ORIG_HEAD"})
 """Files below ``.git`` that record commits; its hooks and its config are commands that git runs."""
 _GIT_NOTES = frozenset({"COMMIT_EDITMSG", "MERGE_MSG", "FETCH_HEAD", "packed-refs", "shallow"})
+Base = Callable[[PathChange], bytes | None]
+"""Returns a file as the draft found it; None if no copy of it is known."""
 
 
 class DraftChange(Struct, frozen=True):
@@ -40,6 +49,8 @@ class ChangedDraft(Struct, frozen=True):
 
     draft: SessionDraft
     changes: tuple[DraftChange, ...]
+    start: StartState
+    base: Base
 
     @property
     def conflicts(self) -> list[DraftChange]:
@@ -53,37 +64,62 @@ class ChangedDraft(Struct, frozen=True):
         )
 
     def taken_by_all(self) -> list[DraftChange]:
-        """Return the changes that are applied if no path is named: all but the protected ones."""
-        return [each for each in self.changes if each.protected is None]
+        """Return the changes that are applied if no path is named: all but the protected ones.
+
+        A new folder in which everything is protected is left out, too.
+        """
+        free: set[PathKey] = set()
+        guarded: set[PathKey] = set()
+        for each in self.changes:
+            if each.protected is not None:
+                guarded.update(folders_of(each.change))
+            elif not _is_new_folder(each.change):
+                free.update(folders_of(each.change))
+        return [
+            each
+            for each in self.changes
+            if each.protected is None
+            and (each.change.key in free or each.change.key not in guarded)
+        ]
 
     def named(self, paths: Iterable[Path]) -> list[DraftChange]:
         """Return the changes at these paths and below them, with the new folders that they need.
 
         Raise a ForgeError for a path at which nothing changed.
         """
-        wanted: set[Path] = set()
-        for path in paths:
-            below = {each.path for each in self.changes if each.path.is_relative_to(path)}
-            if not below:
-                raise ForgeError(
-                    f"the draft changed nothing at {shown(str(path))}",
-                    hint=f"forge drafts show {self.draft.id} --stat lists what it changed",
-                )
-            wanted |= below
-        made = {each.path for each in self.changes if _is_new_folder(each.change)}
-        for path in list(wanted):
-            wanted |= made.intersection(path.parents)
-        return [each for each in self.changes if each.path in wanted]
+        given = {str(path) for path in paths}
+        used: set[str] = set()
+        needed: set[PathKey] = set()
+        for each in self.changes:
+            around = given.intersection(_places_around(each.change))
+            if around:
+                used |= around
+                needed.add(each.change.key)
+                needed.update(folders_of(each.change))
+        if given - used:
+            raise ForgeError(
+                f"the draft changed nothing at {shown(min(given - used))}",
+                hint=f"forge drafts show {self.draft.id} --stat lists what it changed",
+            )
+        found: list[DraftChange] = []
+        for each in self.changes:
+            is_chosen = not given.isdisjoint(_places_around(each.change))
+            if is_chosen or (_is_new_folder(each.change) and each.change.key in needed):
+                found.append(each)
+        return found
 
 
 def read_draft(
-    draft: SessionDraft, own: Callable[[list[Path]], dict[Path, str]], existed: Container[str]
+    draft: SessionDraft,
+    own: Callable[[list[Path]], dict[Path, str]] | None = None,
+    base: Base | None = None,
 ) -> ChangedDraft:
     """Read what a draft changed; this process must see the real files, not the view.
 
     ``own`` returns the real paths that forge, or a program that it starts, loads or obeys, and why.
-    ``existed`` contains the files that existed before the session first wrote to them.
     """
+    start = StartState.load(draft.place)
+    base = base or _no_base
     found: list[PathChange] = []
     for zone in draft.zones:
         upper = draft.upper(zone)
@@ -93,13 +129,27 @@ def read_draft(
             found += read_changes(Path(zone.path), upper, scratch=False)
         except UnknownChange as error:
             raise ForgeError(f"the draft {draft.id} cannot be read: {error}") from None
-    why = own([change.path for change in found])
+    why = own([change.path for change in found]) if own else {}
+    conflicts = _conflicts(draft, found, start, base)
     changes: list[DraftChange] = []
     for change in found:
-        conflict = _conflict(draft, change, was_there=str(change.path) in existed)
-        protected = why.get(change.path) or _protected(change)
-        changes.append(DraftChange(change, conflict, protected))
-    return ChangedDraft(draft, tuple(changes))
+        protected = _protected(change)
+        if protected is None and why:
+            protected = why.get(change.path)
+        changes.append(DraftChange(change, conflicts.get(change.key), protected))
+    return ChangedDraft(draft, tuple(changes), start, base)
+
+
+def renew_start(draft: SessionDraft) -> None:
+    """Record the real files again for a session that goes on in a draft.
+
+    Paths that the draft has changed keep their earlier states.
+    """
+    earlier = StartState.load(draft.place)
+    now = record_start(draft.place, draft.roots)
+    for each in read_draft(draft).changes:
+        now.keep_state(earlier, each.change)
+    now.save(draft.place)
 
 
 def apply_draft(
@@ -118,42 +168,110 @@ def apply_draft(
         more = f", and {len(conflicts) - 1} more" if len(conflicts) > 1 else ""
         raise ForgeError(
             f"{shown(str(first.path))} {first.conflict}{more}; nothing was applied",
-            hint="name the paths to apply, or change the file in the draft and apply it then",
+            hint="name other paths, or say what becomes of it: --conflict merge|draft|mine|leave",
         )
     try:
         apply_changes(changed.change_set(chosen), keep)
     except Stale as error:
         raise ForgeError(f"{error}; nothing was applied") from None
-    applied = dict(draft.applied)
-    for each in chosen:
-        # A deleted file has no change time.
-        with suppress(OSError):
-            applied[str(each.path)] = os.lstat(each.path).st_ctime_ns
     left = len(changed.changes) - len(chosen)
-    return draft.become("ready" if left else "applied", applied=applied)
+    if left:
+        # What this draft has written is not a change of others.
+        changed.start.record(each.change for each in chosen)
+        changed.start.save(draft.place)
+    return draft.become("ready" if left else "applied")
 
 
-def _conflict(draft: SessionDraft, change: PathChange, *, was_there: bool) -> str | None:
-    """Return how the real file changed since the draft began, or None if it did not."""
-    before = change.before
-    if before is None:
-        return "was deleted since the draft began" if was_there else None
-    if before.kind == "folder" and (change.after is None or change.after.kind == "folder"):
-        return None  # a new file changes the folder's time, and files are compared on their own
-    if change.after is not None and (before.kind, before.size, before.detail) == (
-        change.after.kind,
-        change.after.size,
-        change.after.detail,
-    ):
-        return None  # an interrupted apply has written it, or both sides made the same change
-    # No program can set the change time (ctime), so that a later change cannot be hidden.
-    if before.changed >= draft.began and draft.applied.get(str(change.path)) != before.changed:
-        return "was changed since the draft began"
+def folders_of(change: PathChange) -> list[PathKey]:
+    """Return the keys of the folders around a path, up to its zone."""
+    return [(change.zone, change.parts[:depth]) for depth in range(len(change.parts))]
+
+
+def _no_base(change: PathChange) -> bytes | None:
     return None
 
 
+def _places_around(change: PathChange) -> list[str]:
+    """Return the path of a change, and those of the folders around it up to its zone."""
+    places = [change.zone]
+    for name in change.parts:
+        places.append(f"{places[-1].rstrip('/')}/{name}")
+    return places
+
+
+def _conflicts(
+    draft: SessionDraft, changes: Sequence[PathChange], start: StartState, base: Base
+) -> dict[PathKey, str]:
+    """Return the reason of each change whose real file is not as the draft found it."""
+    found: dict[PathKey, str] = {}
+    missing: set[PathKey] = set()
+    removed: set[PathKey] = set()
+    for change in changes:
+        why = _conflict(draft, change, start, base)
+        if why is None and not missing.isdisjoint(folders_of(change)):
+            why = "is in a folder that was deleted or replaced since the draft began"
+        if why is not None:
+            found[change.key] = why
+            if change.before is None or change.before.kind != "folder":
+                missing.add(change.key)
+        if change.before and change.before.kind == "folder" and not _is_folder_after(change):
+            removed.add(change.key)
+    # A folder cannot be removed without the files in it.
+    for key in list(found):
+        for depth in range(len(key[1])):
+            folder = key[0], key[1][:depth]
+            if folder in removed:
+                found.setdefault(folder, "contains files that were changed since the draft began")
+    return found
+
+
+def _conflict(draft: SessionDraft, change: PathChange, start: StartState, base: Base) -> str | None:
+    """Return how the real file changed since the draft began, or None if it did not."""
+    before = change.before
+    after = change.after
+    is_folder = before is not None and before.kind == "folder"
+    if before is not None and after is not None and not is_folder:
+        same = (before.kind, before.mode, before.size, before.detail)
+        if same == (after.kind, after.mode, after.size, after.detail):
+            return None  # an interrupted apply has written it, or both sides made the same change
+    if not start.knows(change):
+        # Making a file in a folder changes the time of the folder, too.
+        is_late = before is not None and before.changed >= draft.began and not is_folder
+        return "was changed since the draft began" if is_late else None
+    then = start.state_of(change)
+    if before is None:
+        return None if then is None else "was deleted since the draft began"
+    if then is None:
+        return "was made since the draft began"
+    if then.is_at(before) or _has_content(change, then, base):
+        return None
+    if then.is_folder and is_folder and then.inode == before.number:
+        return "was changed since the draft began"
+    if then.is_folder or is_folder:
+        return "was replaced since the draft began"
+    return "was changed since the draft began"
+
+
+def _has_content(change: PathChange, then: PathState, base: Base) -> bool:
+    """Return True if the real file has the content and mode of the start, whatever its times."""
+    before = change.before
+    if before is None or before.kind != "file" or not stat.S_ISREG(then.mode):
+        return False
+    if (before.mode, before.size) != (stat.S_IMODE(then.mode), then.size):
+        return False
+    content = base(change)
+    if content is None:
+        return False
+    now = before.detail or hash_of(change.path, before.size)
+    return sha256(content).hexdigest() == now
+
+
+def _is_folder_after(change: PathChange) -> bool:
+    return change.after is not None and change.after.kind == "folder"
+
+
 def _is_new_folder(change: PathChange) -> bool:
-    return change.before is None and change.after is not None and change.after.kind == "folder"
+    return change.before is None and _is_folder_after(change)
 
 
 def _protected(change: PathChange) -> str | None:

@@ -19,6 +19,7 @@ from forge_cli.core.notify import Notify
 from forge_cli.files.home import forge_home, make_private
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.changes.apply import finish_interrupted, is_begun, upper_folder
+from forge_cli.sandbox.drafts.start import record_start
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.copies import drop_copies
 
@@ -50,10 +51,6 @@ class SessionDraft(Struct, frozen=True):
     """Nanoseconds since the epoch; real files that changed later were changed by others."""
     state: DraftState = "open"
     session: str = ""
-    existed: tuple[str, ...] = ()
-    """Files that existed before the session first wrote to them, kept for a partial apply."""
-    applied: dict[str, int] = {}
-    """The change time (ctime) of each file that this draft applied, which is not a conflict."""
 
     @property
     def place(self) -> Path:
@@ -149,6 +146,7 @@ def new_draft(
     draft = SessionDraft(id, str(folder), worker, str(worker_file), str(workspace), found, began)
     for zone in found:
         _make_zone_folders(draft, zone)
+    record_start(folder, draft.roots).save(folder)
     draft.save()
     return draft
 

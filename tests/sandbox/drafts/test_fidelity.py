@@ -98,7 +98,7 @@ def in_draft(steps: Sequence[tuple[Any, ...]], folder: Path, drafts: Path) -> No
             os._exit(code)
     _, status = os.waitpid(child, 0)
     assert status == 0
-    changed = read_draft(draft, lambda paths: {}, ())
+    changed = read_draft(draft)
     assert changed.conflicts == []
     if changed.changes:
         apply_draft(changed, changed.changes)
@@ -148,7 +148,7 @@ def test_commits_of_an_applied_draft_are_those_of_the_plain_run(tmp_path: Path) 
         done = subprocess.run(["bash", "-c", IN_DRAFT], cwd=folder, env=env, check=False)
         os._exit(done.returncode)
     assert os.waitpid(child, 0)[1] == 0
-    changed = read_draft(draft, lambda paths: {}, ())
+    changed = read_draft(draft)
     apply_draft(changed, changed.changes)
     told = []
     for name in ("plain", "drafted"):
