@@ -1,4 +1,4 @@
-"""Tools of the calculator: typed functions, which only compute."""
+"""Tools of the calculator: typed functions without side effects."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
 """A custom user interface, built only on the events of forge: ``python ui.py WORKER``.
 
-A line is a task; ``/TOOL key=value ...`` calls a tool, ``/clear`` and ``/exit`` are commands, and what the worker asks
-for is answered with yes or no. Ctrl+C interrupts the task at hand.
+A line is a task; ``/TOOL key=value ...`` calls a tool; ``/clear`` and ``/exit`` are commands. If a call asks, type yes
+or no. Ctrl+C interrupts the current task.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from forge_cli import ApprovalDecision, Event, EventBus, WorkerRuntime, load_wor
 
 
 class LineUI:
-    """Prints what happens, and turns each line of input into one event."""
+    """Prints events, and turns each line of input into one event."""
 
     def __init__(self, bus: EventBus) -> None:
         self.bus = bus

@@ -1,4 +1,4 @@
-"""Tools of the triage: which queue a ticket belongs to, by the words in it."""
+"""Tool that assigns a ticket to a queue by its words."""
 
 from forge_cli import tool
 
@@ -14,7 +14,7 @@ def find_queue(text: str) -> dict[str, object]:
     """Find the queue of a ticket.
 
     Args:
-        text: What the ticket says.
+        text: The text of the ticket.
     """
     words = text.lower()
     queue = next(
