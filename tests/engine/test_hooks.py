@@ -107,7 +107,7 @@ def warnings(seen: Seen, level: str = "warning") -> list[str]:
 # What a hook is told, and what it says
 
 
-def test_what_it_is_told(hooked: Project) -> None:
+def test_hook_receives_the_call(hooked: Project) -> None:
     script(hooked, KEEP)
     events = ("before_tool", "after_tool", "approval", "session_start", "session_end")
     hooks(hooked, *map(on, events))
@@ -197,7 +197,7 @@ def test_what_it_is_told(hooked: Project) -> None:
         ),
     ],
 )
-def test_what_it_says_counts(hooked: Project, text: str, verdict: str, reason: str) -> None:
+def test_hook_answer_applies(hooked: Project, text: str, verdict: str, reason: str) -> None:
     seen = said_by(hooked, text, call("act"))
     decided = seen.of(ApprovalDecided)[0]
     assert (decided.verdict, decided.reason.startswith(reason)) == (verdict, True), decided.reason
@@ -208,7 +208,7 @@ def test_what_it_says_counts(hooked: Project, text: str, verdict: str, reason: s
     assert decided.by == ("headless" if verdict == "ask" else "rule" if by_hook else "tool")
 
 
-def test_a_person_may_say_yes_to_what_a_hook_asks(hooked: Project) -> None:
+def test_person_may_approve_what_a_hook_asks(hooked: Project) -> None:
     seen = said_by(
         hooked,
         """echo '{"verdict": "ask", "note": "sure?"}'""",
@@ -224,7 +224,7 @@ def test_a_person_may_say_yes_to_what_a_hook_asks(hooked: Project) -> None:
     )
 
 
-def test_what_is_blocked_stays_so_in_every_mode(hooked: Project) -> None:
+def test_blocked_by_a_hook_stays_blocked_in_every_mode(hooked: Project) -> None:
     spellings = ("blocked", "Blocked", "deny")
     texts = [
         "exit 2",
@@ -236,21 +236,21 @@ def test_what_is_blocked_stays_so_in_every_mode(hooked: Project) -> None:
     assert seen == [["blocked"]] * len(texts)
 
 
-def test_one_that_takes_too_long(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_hook_times_out(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks_module, "TIMEOUT", 0.2)
     seen = said_by(hooked, "sleep 60", call("act"))
     assert seen.of(ApprovalDecided)[0].verdict == "ask"
     assert "did not end within" in seen.of(ApprovalDecided)[0].reason
 
 
-def test_a_program_that_is_not_there(hooked: Project) -> None:
+def test_missing_hook_program_is_a_failure(hooked: Project) -> None:
     hooks(hooked, on("before_tool", run="./missing.sh"))
     seen = hooked.run(calls(call("act")), "done")
     assert seen.statuses == ["denied"]
     assert "missing.sh failed (" in seen.of(ApprovalDecided)[0].reason
 
 
-def test_notes_are_told_and_the_others_only_warn(hooked: Project) -> None:
+def test_notes_reach_the_model_and_failures_only_warn(hooked: Project) -> None:
     place = f"{hooked.home}/config.yaml:2:5"
     seen = said_by(hooked, """echo '{"note": "seen it"}'""", call("act"))
     assert (seen.statuses, warnings(seen, "info")) == (
@@ -271,7 +271,7 @@ def test_notes_are_told_and_the_others_only_warn(hooked: Project) -> None:
     assert (seen.result.status, len(warnings(seen))) == ("completed", 1)
 
 
-def test_a_session_can_be_refused(hooked: Project) -> None:
+def test_session_can_be_refused_by_a_hook(hooked: Project) -> None:
     script(hooked, "echo 'not here' >&2; exit 2")
     hooks(hooked, on("session_start"))
     with pytest.raises(
@@ -283,18 +283,18 @@ def test_a_session_can_be_refused(hooked: Project) -> None:
     assert hooked.run("done").result.status == "completed"
 
 
-def test_only_tools_that_match(hooked: Project) -> None:
+def test_hook_runs_only_for_matching_tools(hooked: Project) -> None:
     seen = said_by(hooked, "exit 2", call("look"), call("act"), match="a*")
     assert seen.statuses == ["success", "blocked"]
 
 
-def test_each_is_run_once_a_call_also_where_it_asks(hooked: Project) -> None:
+def test_hook_runs_once_for_each_call_also_if_it_asks(hooked: Project) -> None:
     text = f"""{KEEP}echo '{{"verdict": "ask"}}'"""
     seen = said_by(hooked, text, call("look"), call("look", at="y"), answers=[True, True])
     assert (seen.statuses, len(told(hooked))) == (["success", "success"], 2)
 
 
-def test_the_first_that_blocks_is_the_last_that_is_asked(hooked: Project) -> None:
+def test_blocking_hook_is_the_last_one_run(hooked: Project) -> None:
     script(hooked, "exit 2")
     script(hooked, KEEP, "second.sh")
     hooks(hooked, on("before_tool"), on("before_tool", run="./second.sh"))
@@ -302,7 +302,7 @@ def test_the_first_that_blocks_is_the_last_that_is_asked(hooked: Project) -> Non
     assert (seen.statuses, (hooked.folder / "told.jsonl").exists()) == (["blocked"], False)
 
 
-def test_a_prefix_and_a_proxy_do_not_hide_a_tool(hooked: Project) -> None:
+def test_prefix_or_proxy_does_not_hide_a_tool_from_a_hook(hooked: Project) -> None:
     tool = hooked.home / "tools" / "own"
     tool.mkdir(parents=True)
     (tool / "tool.yaml").write_text("name: own\ndescription: Own.\nentrypoint: own.sh\n")
@@ -317,7 +317,7 @@ def test_a_prefix_and_a_proxy_do_not_hide_a_tool(hooked: Project) -> None:
     assert not (hooked.folder / "owned").exists()
 
 
-def test_children_are_covered(hooked: Project) -> None:
+def test_child_workers_are_covered(hooked: Project) -> None:
     hooked.write(
         "helper.yaml", WORKER.replace("name: w", "name: helper\nmodel: script:helper.script.yaml")
     )
@@ -334,7 +334,7 @@ def test_children_are_covered(hooked: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_one_of_a_project_is_confined_like_the_shell(hooked: Project) -> None:
+def test_project_hook_is_confined_like_the_shell(hooked: Project) -> None:
     hooked.write(
         "worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]")
     )
@@ -348,9 +348,7 @@ def test_one_of_a_project_is_confined_like_the_shell(hooked: Project) -> None:
     assert not (hooked.folder / "outside").exists()
 
 
-def test_one_of_ones_own_runs_as_the_person(
-    hooked: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_hook_runs_unconfined(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the desktop in its environment, and the whole home to write to, whatever confines the worker."""
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus")
     hooked.write("worker.yaml", WORKER.replace("isolation: off", "network: [example.com]"))
@@ -364,7 +362,7 @@ def test_one_of_ones_own_runs_as_the_person(
 
 
 @pytest.mark.needs("bwrap")
-def test_a_program_in_the_home_may_be_named_by_its_absolute_path(hooked: Project) -> None:
+def test_program_in_the_home_may_have_an_absolute_path(hooked: Project) -> None:
     hooked.write(
         "worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]")
     )
@@ -377,7 +375,7 @@ def test_a_program_in_the_home_may_be_named_by_its_absolute_path(hooked: Project
 # Approval hooks
 
 
-def test_it_tells_of_a_request_while_the_prompt_waits_and_may_say_no(hooked: Project) -> None:
+def test_approval_hook_runs_during_the_prompt_and_may_deny(hooked: Project) -> None:
     script(hooked, f"{KEEP}echo 'the boss says no' >&2; exit 2")
     hooks(hooked, on("approval"))
 
@@ -394,12 +392,12 @@ def test_it_tells_of_a_request_while_the_prompt_waits_and_may_say_no(hooked: Pro
     assert told(hooked)[0]["event"] == "approval"
 
 
-def test_a_hook_that_fails_leaves_the_answer_to_the_person(hooked: Project) -> None:
+def test_failing_approval_hook_leaves_the_answer_to_the_person(hooked: Project) -> None:
     seen = said_by(hooked, "exit 1", call("risky"), event="approval", answers=[True])
     assert (seen.statuses, len(warnings(seen))) == (["success"], 1)
 
 
-def test_a_parked_request_is_told_and_answered_elsewhere(hooked: Project) -> None:
+def test_parked_request_is_sent_to_a_hook_and_answered_elsewhere(hooked: Project) -> None:
     hooked.write("script.yaml", "turns: [{calls: [{tool: risky}]}, {text: '{result}'}]\n")
     script(hooked, KEEP)
     hooks(hooked, on("approval"))
@@ -441,7 +439,7 @@ def asked_of(seen: Seen) -> tuple[str, dict]:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("match", ["", "network", "net*"])
-def test_a_connection_is_heard_as_a_call_is(hooked: Project, match: str) -> None:
+def test_connection_runs_hooks_like_a_call(hooked: Project, match: str) -> None:
     script(hooked, KEEP)
     hooks(hooked, on("approval", match))
     seen = fetch(hooked, answers=[False])
@@ -461,7 +459,7 @@ def test_a_connection_is_heard_as_a_call_is(hooked: Project, match: str) -> None
 
 
 @pytest.mark.needs("bwrap")
-def test_a_hook_denies_a_connection_and_cannot_allow_one(hooked: Project) -> None:
+def test_hook_denies_a_connection_and_cannot_allow_one(hooked: Project) -> None:
     script(hooked, "echo 'no way' >&2; exit 2")
     hooks(hooked, on("approval"))
     seen = fetch(hooked, approval_callback=lambda request: anyio.sleep_forever())
@@ -474,7 +472,7 @@ def test_a_hook_denies_a_connection_and_cannot_allow_one(hooked: Project) -> Non
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("options", [{}, {"approval_mode": "auto_deny"}, {"on_ask": OnAsk.PARK}])
-def test_a_connection_that_nobody_is_asked_about_is_not_told(
+def test_connection_without_a_question_runs_no_approval_hook(
     hooked: Project, options: dict
 ) -> None:
     script(hooked, KEEP)
@@ -511,7 +509,7 @@ def ask_server(project: Project, *lines: str, **options: Any) -> tuple[Seen, Any
 
 
 @pytest.mark.parametrize("mode", ["samples", "elicits"])
-def test_what_a_server_asks_is_heard_as_a_call_is(hooked: Project, mode: str) -> None:
+def test_server_request_runs_hooks_like_a_call(hooked: Project, mode: str) -> None:
     serve(hooked, mode)
     script(hooked, KEEP)
     hooks(hooked, on("approval"))
@@ -536,7 +534,7 @@ def test_what_a_server_asks_is_heard_as_a_call_is(hooked: Project, mode: str) ->
 
 
 @pytest.mark.parametrize("mode", ["samples", "elicits"])
-def test_a_hook_denies_what_a_server_asks(hooked: Project, mode: str) -> None:
+def test_hook_denies_a_server_request(hooked: Project, mode: str) -> None:
     serve(hooked, mode)
     script(hooked, "echo 'not today' >&2; exit 2")
     hooks(hooked, on("approval", "sampling" if mode == "samples" else "elicitation"))
@@ -548,7 +546,7 @@ def test_a_hook_denies_what_a_server_asks(hooked: Project, mode: str) -> None:
     assert notes[-1].endswith("the hook check.sh says no: not today")
 
 
-def test_a_form_without_a_yes_before_it_is_heard_too(hooked: Project) -> None:
+def test_form_without_an_approval_runs_hooks(hooked: Project) -> None:
     serve(hooked, "elicits")
     script(hooked, KEEP)
     hooks(hooked, on("approval"))
@@ -559,7 +557,7 @@ def test_a_form_without_a_yes_before_it_is_heard_too(hooked: Project) -> None:
     assert ask_server(hooked, approval_mode="approve_all")[1] == {"action": "decline"}
 
 
-def test_a_form_is_declined_where_the_mode_denies(hooked: Project) -> None:
+def test_form_is_declined_if_the_mode_denies(hooked: Project) -> None:
     serve(hooked, "elicits")
     assert ask_server(hooked, approval_mode="auto_deny")[1] == {"action": "decline"}
 
@@ -575,7 +573,7 @@ async def look(context: ToolContext) -> str:
 """
 
 
-def test_the_form_of_a_tool_is_heard_and_denied(hooked: Project) -> None:
+def test_form_of_a_tool_runs_hooks_and_is_denied(hooked: Project) -> None:
     hooked.write("tools.py", ASKING)
     hooked.write("worker.yaml", WORKER.replace("[look, act, risky]", "[look]"))
     script(hooked, f"{KEEP}exit 2")
@@ -591,7 +589,7 @@ def test_the_form_of_a_tool_is_heard_and_denied(hooked: Project) -> None:
 # Whose they are
 
 
-def test_those_of_a_project_need_trust_and_so_do_their_files(hooked: Project) -> None:
+def test_project_hooks_and_their_files_need_trust(hooked: Project) -> None:
     check = hooked.write(".forge/check.sh", "#!/bin/sh\nexit 2\n")
     check.chmod(0o755)
     hooked.write(".forge/config.yaml", f"hooks: [{on('before_tool')}]\n")
@@ -607,7 +605,7 @@ def test_those_of_a_project_need_trust_and_so_do_their_files(hooked: Project) ->
     assert f"{check} is not trusted as it is" in seen.of(ApprovalDecided)[0].reason
 
 
-def test_both_files_hold(hooked: Project) -> None:
+def test_hooks_of_both_files_apply(hooked: Project) -> None:
     script(hooked, KEEP)
     hooks(hooked, on("before_tool"))
     hooked.write(".forge/config.yaml", "hooks: [{on: before_tool, run: [sh, -c, 'exit 2']}]\n")
@@ -645,7 +643,7 @@ def test_both_files_hold(hooked: Project) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_one_is_said(hooked: Project, entry: str, problem: str) -> None:
+def test_invalid_hook_is_reported(hooked: Project, entry: str, problem: str) -> None:
     hooks(hooked, entry)
     with pytest.raises(WorkerError) as caught:
         hooked.run("done")
@@ -655,7 +653,7 @@ def test_what_is_wrong_with_one_is_said(hooked: Project, entry: str, problem: st
 # Looking
 
 
-def test_looking_tells_of_them_and_runs_none(hooked: Project) -> None:
+def test_read_only_commands_list_hooks_without_running_them(hooked: Project) -> None:
     script(hooked, f"{KEEP}exit 2")
     hooks(hooked, on("before_tool", "a*"), on("approval"))
     place = f"{hooked.home}/config.yaml:2:5"
@@ -703,7 +701,7 @@ def forge_observers():
 """
 
 
-def test_an_observer_of_a_plugin(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observer_of_a_plugin_is_called(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     site = hooked.folder.parent / "site"
     write_distribution(site, "watching", ["observer.watch = watching"], watching=PLUGIN)
     monkeypatch.syspath_prepend(str(site))
@@ -757,7 +755,7 @@ def lines(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, An
     return following.LINES
 
 
-def test_an_observer_of_the_record_gets_every_line(
+def test_observer_of_the_record_gets_every_line(
     hooked: Project, lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "zx81-very-secret-0815")
@@ -776,7 +774,7 @@ def test_an_observer_of_the_record_gets_every_line(
     assert note.message.startswith("hook follow (")
 
 
-def test_a_session_without_a_log_is_observed_too(
+def test_observer_gets_a_session_without_a_log(
     hooked: Project, lines: list[dict[str, Any]]
 ) -> None:
     hooks(hooked, "{on: record, observer: follow}")
@@ -800,7 +798,7 @@ def test_a_session_without_a_log_is_observed_too(
         ("block", "it says blocked, but a record hook cannot stop what has happened"),
     ],
 )
-def test_an_observer_of_the_record_that_fails_is_told_nothing_more(
+def test_failing_observer_of_the_record_is_not_called_again(
     hooked: Project, lines: list[dict[str, Any]], name: str, problem: str
 ) -> None:
     hooks(hooked, f"{{on: record, observer: {name}}}")
@@ -847,7 +845,7 @@ def forge_observers():
         (["plain"], 0, ""),
     ],
 )
-def test_an_observer_that_was_used_is_closed_once_when_the_process_exits(
+def test_observer_is_closed_once_at_exit(
     hooked: Project, tmp_path: Path, stated: list[str], closed: int, said: str
 ) -> None:
     site, file = tmp_path / "site", tmp_path / "closed.txt"
@@ -890,9 +888,7 @@ verdicts = st.builds(Verdict, st.sampled_from(Approval), texts, details=st.just(
 
 
 @given(finished, verdicts)
-def test_whatever_a_hook_says_the_verdict_is_at_least_as_strict(
-    done: Finished, verdict: Verdict
-) -> None:
+def test_hooks_can_only_make_a_verdict_stricter(done: Finished, verdict: Verdict) -> None:
     try:
         heard = HookResult(read_finished(done))
     except HookFailed as failure:
@@ -906,7 +902,7 @@ def test_whatever_a_hook_says_the_verdict_is_at_least_as_strict(
         assert (after.rule, str(after.where), after.by) == ("hooks[0]", "config.yaml:2:3", "rule")
 
 
-def test_a_program_opens_one_without_hooks_at_no_cost(hooked: Project) -> None:
+def test_session_without_hooks_costs_nothing(hooked: Project) -> None:
     async def guard() -> object:
         worker = load_worker("worker.yaml")
         async with WorkerRuntime(worker=worker, model=scripted_model("x")) as runtime:

@@ -58,7 +58,7 @@ def painter(project: Project) -> Project:
     return project
 
 
-def test_the_model_gets_the_image_and_what_describes_it(painter: Project) -> None:
+def test_model_gets_the_image_and_its_description(painter: Project) -> None:
     seen = painter.run(calls(call("shot")), "{result}")
     assert seen.outcomes[0].value == Image(PNG, "image/png", "A cat")
     assert seen.result.response == "A cat\n[image: image/png, 640x480, 24 bytes]"
@@ -68,7 +68,7 @@ def test_the_model_gets_the_image_and_what_describes_it(painter: Project) -> Non
     assert line.event.value == seen.outcomes[0].value
 
 
-def test_a_resumed_session_still_has_it(painter: Project) -> None:
+def test_image_survives_a_resume(painter: Project) -> None:
     watcher = Listener()
 
     async def work() -> None:
@@ -94,7 +94,7 @@ def test_a_resumed_session_still_has_it(painter: Project) -> None:
 
 
 @pytest.mark.parametrize("tool", ["shot", "pair"])
-def test_another_image_is_a_drift(painter: Project, tool: str) -> None:
+def test_changed_image_is_drift(painter: Project, tool: str) -> None:
     painter.write("script.yaml", SCRIPT.replace("shot", tool))
     with painter.environment():
         done = painter.forge("run", "worker.yaml", "Paint.", "-p")
@@ -105,7 +105,7 @@ def test_another_image_is_a_drift(painter: Project, tool: str) -> None:
             anyio.run(lambda: replay("last", workspace=painter.folder))
 
 
-def test_people_see_what_it_is(painter: Project) -> None:
+def test_image_is_described_to_people(painter: Project) -> None:
     drawn = painter.forge("tools", "call", "shot", "--worker", "worker.yaml")
     assert drawn.stdout == "A cat\n[image: image/png, 640x480, 24 bytes]\n"
     drawn = painter.forge("tools", "call", "table", "--worker", "worker.yaml")

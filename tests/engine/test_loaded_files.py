@@ -87,7 +87,7 @@ async def test_code_of_every_worker_in_a_zone_asks(folder: Path, name: str) -> N
     ] == []
 
 
-async def test_a_worker_in_another_zone_counts_and_so_does_one_that_came_meanwhile(
+async def test_worker_in_another_zone_or_added_later_counts(
     folder: Path,
 ) -> None:
     write(
@@ -137,7 +137,7 @@ async def test_plugins_packages_schemas_and_scripts_of_workers_ask(
     assert [path for path, why in found.items() if not why] == []
 
 
-async def test_libraries_that_code_of_a_worker_imports_ask(
+async def test_libraries_imported_by_code_of_a_worker_ask(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(folder, "w.yaml", CUSTOM % "./code.py")
@@ -151,7 +151,7 @@ async def test_libraries_that_code_of_a_worker_imports_ask(
     assert list(found.values()) == ["the worker w loads it", ""]
 
 
-async def test_files_that_only_look_like_workers_do_not_count(folder: Path) -> None:
+async def test_files_that_only_resemble_workers_do_not_count(folder: Path) -> None:
     write(folder, "eslint.yaml", "plugins: [./plug]\nrules: {}\n")
     write(folder, "broken.yaml", "name: w\ntoolsets: {custom: {module: ./code.py\n")
     write(
@@ -167,7 +167,7 @@ async def test_files_that_only_look_like_workers_do_not_count(folder: Path) -> N
 
 
 @pytest.mark.parametrize("place", ["worker", "project", "user"])
-async def test_files_on_the_command_line_of_an_mcp_server_ask(
+async def test_files_in_the_command_line_of_an_mcp_server_ask(
     project: Project, folder: Path, place: str
 ) -> None:
     server = {"command": "python3", "args": ["tools/server.py", "--config=conf.toml"]}
@@ -218,7 +218,7 @@ def git(folder: Path, *words: str) -> None:
 @pytest.mark.parametrize(
     "how", ["relative", "absolute", "included", "home", "worktree", "below", "HOOKSPATH"]
 )
-async def test_the_folder_that_git_takes_hooks_from_asks(folder: Path, how: str) -> None:
+async def test_folder_of_git_hooks_asks(folder: Path, how: str) -> None:
     write(folder, "githooks/pre-commit")
     work = folder
     git(folder, "init", "-q")
@@ -282,7 +282,9 @@ touch free.py
 
 
 @pytest.mark.needs("bwrap")
-def test_no_confined_command_changes_them(project: Project, folder: Path) -> None:
+def test_loaded_files_cannot_be_changed_by_a_confined_command(
+    project: Project, folder: Path
+) -> None:
     write(folder, "line.sh", LINE)
     write(folder, "w.yaml", CUSTOM % "./code.py")
     write(folder, "sub/w.yaml", CUSTOM % "./code.py")
@@ -312,7 +314,7 @@ def test_no_confined_command_changes_them(project: Project, folder: Path) -> Non
 SERVERS = {"python3": "tools/server.py", "node": "dist/server.js"}
 
 
-async def test_modules_that_a_script_at_the_top_would_import_in_place_of_a_library_ask(
+async def test_modules_that_shadow_a_library_for_a_top_level_script_ask(
     folder: Path,
 ) -> None:
     servers = {"p": {"command": "python3", "args": ["server.py"]}, "q": {"command": "./start"}}

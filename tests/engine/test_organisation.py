@@ -147,7 +147,7 @@ CONFLICTS = [
 ]
 
 
-def test_a_conflict_is_an_error_with_both_places(policy: Write, cli: Cli, project: Project) -> None:
+def test_conflict_is_an_error_with_both_places(policy: Write, cli: Cli, project: Project) -> None:
     """Never a fallback, and nothing is asked of a model."""
     failures: list[object] = []
     for text, more, flags, words in CONFLICTS:
@@ -164,7 +164,7 @@ def test_a_conflict_is_an_error_with_both_places(policy: Write, cli: Cli, projec
     assert failures == []
 
 
-def test_what_is_allowed_runs(policy: Write, cli: Cli, project: Project) -> None:
+def test_allowed_worker_runs(policy: Write, cli: Cli, project: Project) -> None:
     policy(
         "allow: {models: ['script:*'], base_urls: ['https://api.anthropic.com'], plugins: [], mcp: [],\n"
         f"        executables: false, workers: ['{project.folder.parent}/**/*.yaml']}}\n"
@@ -174,7 +174,7 @@ def test_what_is_allowed_runs(policy: Write, cli: Cli, project: Project) -> None
     assert (done.code, done.out) == (0, "done\n"), done.err
 
 
-def test_a_server_that_is_allowed_is_the_one_that_is_started() -> None:
+def test_allowed_server_cannot_get_variables_that_replace_its_program() -> None:
     policy = OrganisationPolicy.model_validate({"allow": {"mcp": ["server"]}})
     refused = (
         "PATH",
@@ -204,7 +204,7 @@ def test_a_server_that_is_allowed_is_the_one_that_is_started() -> None:
     assert told == list(refused)
 
 
-def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_address_is_checked(policy: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     file = policy("allow: {base_urls: ['https://api.anthropic.com']}")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
@@ -276,14 +276,14 @@ def test_addresses_are_compared_part_by_part(pattern: str, url: str, fits: bool)
         ("uvx server*", ["uvx server/evil"], False),
     ],
 )
-def test_a_command_is_compared_as_the_program_that_is_started(
+def test_command_is_compared_by_the_started_program(
     pattern: str, words: list[str], fits: bool
 ) -> None:
     policy = OrganisationPolicy.model_validate({"allow": {"mcp": [pattern]}})
     assert policy.allows_server(McpServer(command=words[0], args=words[1:])) is fits
 
 
-def test_rules_and_limits_are_the_strictest(policy: Write, cli: Cli, project: Project) -> None:
+def test_strictest_rules_and_limits_apply(policy: Write, cli: Cli, project: Project) -> None:
     file = policy(
         "rules:\n  - {pattern: git --version, approval: blocked, reason: not here}\n"
         "limits: {max_turns: 1, max_cost: 20}\n"
@@ -308,7 +308,9 @@ def test_rules_and_limits_are_the_strictest(policy: Write, cli: Cli, project: Pr
     assert f"{file}:3:21" in cli("config", "show", "--origin").out
 
 
-def test_what_sessions_become(policy: Write, cli: Cli, project: Project, tmp_path: Path) -> None:
+def test_requirements_of_the_organisation_apply_to_sessions(
+    policy: Write, cli: Cli, project: Project, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     log.mkdir()
     policy(f"require: {{read_only: true, on_ask: fail, log_dir: {log}}}")
@@ -325,7 +327,7 @@ def test_what_sessions_become(policy: Write, cli: Cli, project: Project, tmp_pat
     assert run(cli).code == 0
 
 
-def test_calls_that_are_only_judged_go_into_the_log_as_well(
+def test_judged_calls_are_logged(
     policy: Write, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "log"
@@ -348,18 +350,14 @@ def test_calls_that_are_only_judged_go_into_the_log_as_well(
 
 
 @pytest.mark.needs("bwrap")
-def test_isolation_that_is_required_holds_for_workers_that_say_nothing(
-    policy: Write, cli: Cli
-) -> None:
+def test_required_isolation_applies_to_workers_without_that_key(policy: Write, cli: Cli) -> None:
     policy("require: {isolation: required}")
     done = cli("run", "worker.yaml", "go", "--json")
     start = json.loads(done.out.splitlines()[0])
     assert start["isolation"] == "required"
 
 
-def test_packages_that_are_not_named_do_not_load(
-    policy: Write, project: Project, tmp_path: Path
-) -> None:
+def test_unnamed_packages_are_not_loaded(policy: Write, project: Project, tmp_path: Path) -> None:
     site = tmp_path / "site"
     plugin = (
         "from forge_cli import Toolset, hookimpl\n\n\nclass Words(Toolset):\n    name = 'words'\n\n\n"
@@ -380,7 +378,7 @@ def test_packages_that_are_not_named_do_not_load(
     assert project.forge("run", "worker.yaml", "go", "-p", env=env).returncode == 0
 
 
-def test_an_observer_of_a_package_that_is_not_named_is_a_conflict(
+def test_observer_of_an_unnamed_package_is_a_conflict(
     policy: Write, cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not left out, as one that fails would be."""
@@ -401,7 +399,7 @@ def test_an_observer_of_a_package_that_is_not_named_is_a_conflict(
     ), done.err
 
 
-def test_tools_that_need_no_worker_are_there(policy: Write, cli: Cli, project: Project) -> None:
+def test_tools_without_a_worker_are_available(policy: Write, cli: Cli, project: Project) -> None:
     policy("allow: {executables: false, workers: [], models: []}")
     project.write("a.txt", "hello\n")
     assert cli("tools", "call", "read_file", "path=a.txt", "-y").out.strip().endswith("hello")
@@ -411,9 +409,7 @@ def test_tools_that_need_no_worker_are_there(policy: Write, cli: Cli, project: P
     assert cli("tools", "call", "read_file", "path=a.txt", "-y").code == ExitCode.INVALID
 
 
-def test_check_lists_everything_that_is_forbidden(
-    policy: Write, cli: Cli, project: Project
-) -> None:
+def test_check_lists_every_forbidden_setting(policy: Write, cli: Cli, project: Project) -> None:
     file = policy("allow: {models: [], executables: false}\n")
     project.write("worker.yaml", WORKER + "  executables: {}\n")
     done = cli("worker", "check", "worker.yaml")
@@ -425,7 +421,7 @@ def test_check_lists_everything_that_is_forbidden(
     )
 
 
-def test_a_policy_that_cannot_be_relied_upon_stops_everything(
+def test_unreliable_policy_file_stops_every_command(
     policy: Write, cli: Cli, tmp_path: Path
 ) -> None:
     """No mistake of whoever keeps the machine turns it off, and none is left unsaid."""
@@ -493,7 +489,7 @@ def _replace(file: Path, make: Callable[[Path], object]) -> None:
         (errno.EIO, 3),
     ],
 )
-def test_only_a_file_that_is_not_there_is_no_policy(
+def test_missing_file_is_no_policy(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, problem: int, code: int
 ) -> None:
     """The machine's own file, which no test may write: what the system says of it is told here."""
@@ -514,7 +510,7 @@ def test_only_a_file_that_is_not_there_is_no_policy(
     ) == (code != 0)
 
 
-def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
+def test_home_in_a_rule_is_the_home_of_the_account(
     policy: Write, cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever sets HOME moves neither what may run nor what is logged."""
@@ -537,7 +533,7 @@ def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
 
 
 @pytest.mark.usefixtures("forked_looks")
-def test_looking_commands_load_and_build_nothing_that_is_forbidden(
+def test_read_only_commands_load_and_build_nothing_forbidden(
     policy: Write, project: Project, tmp_path: Path
 ) -> None:
     seen = tmp_path / "seen"
@@ -578,9 +574,7 @@ def _move(file: Path, to: Path) -> None:
     file.symlink_to(to)
 
 
-def test_a_name_that_leads_nowhere_is_an_error(
-    cli: Cli, policy: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_name_is_an_error(cli: Cli, policy: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_POLICY", "/nowhere/policy.yaml")
     done = run(cli)
     assert (done.code, done.err) == (

@@ -46,12 +46,12 @@ def failed(tool: Tool) -> dict[str, str]:
     return {check.check: check.detail for check in checks if not check.ok}
 
 
-def test_a_sound_tool() -> None:
+def test_valid_tool_passes() -> None:
     assert failed(make()) == {}
     assert failed(make({"type": "object"}, timeout=3600)) == {}
 
 
-def test_a_description_may_stand_where_a_reference_leads() -> None:
+def test_description_may_be_beside_a_reference() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/A"}},
@@ -84,12 +84,12 @@ def test_conformance_requires_undeclared_fields_to_be_refused() -> None:
     ]
 
 
-def test_a_tool_may_say_that_it_takes_any_field() -> None:
+def test_tool_may_declare_that_it_accepts_any_field() -> None:
     assert failed(make({"type": "object", "additionalProperties": True})) == {}
 
 
 @pytest.mark.long
-def test_many_required_fields_hide_none_of_them() -> None:
+def test_many_required_fields_are_all_checked() -> None:
     fields = {
         f"field_{index}": {"type": "integer", "description": "A number"} for index in range(40)
     }

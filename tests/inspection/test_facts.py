@@ -41,7 +41,7 @@ def look(project: Project) -> tuple[Any, ...]:
     return in_loop(found)
 
 
-def test_the_tree_has_every_worker_that_may_be_called_and_ends_at_a_cycle(project: Project) -> None:
+def test_tree_lists_every_callable_worker_and_stops_at_a_cycle(project: Project) -> None:
     facts, policy, tree = look(project)
     assert (facts["name"], facts["limits"]) == ("boss", {"maxTurns": 7})
     assert facts["toolsets"] == {"plan": ["update_plan"], "workers": ["helper"]}

@@ -93,7 +93,7 @@ def test_inspection_works_before_the_first_run(cli, keeper: Project, words: list
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["kept", "a/b/kept", "~/kept", "~/.forge/kept"])
-def test_its_zone_is_made_first_and_seen_with_what_is_in_it(
+def test_zone_folder_is_created_before_inspection_and_its_files_are_visible(
     cli, keeper: Project, place: str
 ) -> None:
     keeper.write("worker.yaml", f"name: w\ntoolsets: {{keeper: {{place: {place}}}}}\n")
@@ -109,7 +109,7 @@ def test_its_zone_is_made_first_and_seen_with_what_is_in_it(
     assert not Path("~/.forge/data").expanduser().exists()
 
 
-def test_a_zone_of_the_worker_file_will_do(cli, keeper: Project) -> None:
+def test_zone_of_the_worker_file_is_sufficient(cli, keeper: Project) -> None:
     zones = "sandbox: {zones: [{name: kept, mode: rw}]}\n"
     keeper.write("worker.yaml", f"name: w\n{zones}toolsets: {{keeper: {{declares: false}}}}\n")
     assert cli("worker", "check", "worker.yaml").code == 0
@@ -129,7 +129,7 @@ def test_write_without_a_zone_is_explained_as_read_only_inspection(cli, keeper: 
     assert not keeper.folder.joinpath("kept").exists()
 
 
-def test_zones_are_left_alone_where_every_toolset_is_forges_own(cli, project: Project) -> None:
+def test_zones_are_unchanged_if_all_toolsets_are_built_in(cli, project: Project) -> None:
     project.write("tools.py", "def hi() -> str:\n    'Hi.'\n    return ''\n")
     zones = "sandbox: {zones: [{name: kept, mode: rw}]}\n"
     project.write(

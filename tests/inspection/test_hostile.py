@@ -63,7 +63,7 @@ def files(*folders: Path) -> dict[Path, bytes]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_tools_of_a_worker(
+def test_hostile_tool_module_cannot_break_inspection(
     cli: Callable[..., Done], project: Project, home: Path, monkeypatch, name: str
 ) -> None:
     behaviour = BEHAVIOURS[name]
@@ -85,7 +85,7 @@ def test_tools_of_a_worker(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_a_plugin(
+def test_hostile_plugin_cannot_break_inspection(
     cli: Callable[..., Done], project: Project, home: Path, install, monkeypatch, name: str
 ) -> None:
     behaviour = BEHAVIOURS[name]

@@ -71,7 +71,7 @@ def test_builtin_tools_need_no_child(cli, project: Project, monkeypatch, words: 
     assert "no child" not in done.err
 
 
-def test_third_party_code_is_not_loaded_here(cli, worker: Project) -> None:
+def test_third_party_code_is_not_loaded_in_the_parent(cli, worker: Project) -> None:
     worker.write("tools.py", "import antigravity_of_strangers\n")
     worker.write("antigravity_of_strangers.py", "")
     before = set(sys.modules)
@@ -86,7 +86,7 @@ def test_third_party_code_is_not_loaded_here(cli, worker: Project) -> None:
 
 
 @pytest.mark.long
-def test_lines_are_judged_as_they_come(start, worker: Project) -> None:
+def test_lines_are_judged_as_they_arrive(start, worker: Project) -> None:
     begun = start("approve", "worker.yaml", "--batch", "-", stdin=subprocess.PIPE)
     stdin, stdout = begun.process.stdin, begun.process.stdout
     for text, verdict in (("ask", "ask"), ("more", "preApproved")):
@@ -99,7 +99,7 @@ def test_lines_are_judged_as_they_come(start, worker: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_verdict_that_leaves_is_an_error(cli, worker: Project) -> None:
+def test_judge_that_exits_is_an_error(cli, worker: Project) -> None:
     done = cli("approve", "worker.yaml", "leave", "text=x")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("forge: ")
@@ -120,7 +120,7 @@ SENTENCE = "' of forge-tools-leaving 1.2: the loading process ended (exit code 0
 
 @pytest.mark.long
 @pytest.mark.usefixtures("leaving")
-def test_a_plugin_that_leaves_is_a_row(cli) -> None:
+def test_plugin_that_exits_is_a_row(cli) -> None:
     done = cli("doctor", "--json")
     checks = {check["id"]: check for check in json.loads(done.out)["checks"]}
     assert done.code == 1
@@ -137,7 +137,7 @@ def test_a_plugin_that_leaves_is_a_row(cli) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("leaving")
-def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
+def test_plugin_that_exits_is_reported_in_one_sentence(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {leaving: {}}\n")
     for words in (
         ["worker", "check", "worker.yaml"],
@@ -155,7 +155,7 @@ def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_missing_tool_says_the_same_as_ever(cli, worker: Project) -> None:
+def test_missing_tool_has_the_usual_message(cli, worker: Project) -> None:
     done = cli("tools", "show", "ecko", "--worker", "worker.yaml")
     assert done.code == 2
     assert "did you mean 'echo'?" in done.err
@@ -170,7 +170,7 @@ def test_debug_shows_the_traceback_of_the_child(start, worker: Project) -> None:
     assert 'tools.py", line 1' in done.err
 
 
-def test_a_plugin_learns_that_its_key_is_set_and_not_its_value(monkeypatch) -> None:
+def test_plugin_sees_that_its_key_is_set_but_not_its_value(monkeypatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-not-for-strangers-0123456789")
     monkeypatch.setenv("SOME_URL", "https://me:not-for-strangers-0123456789@example.org")
     found = child_mounts.child_environment()
@@ -190,7 +190,7 @@ def test_child_without_confinement_warns_once(cli, worker, monkeypatch) -> None:
     assert cli("worker", "check", "worker.yaml").code == 3
 
 
-def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch) -> None:
+def test_worker_in_the_home_sees_only_its_own_files(cli, project, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(project.folder))
     project.write(
         "worker.yaml",
@@ -211,7 +211,7 @@ def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch
 
 
 @pytest.mark.needs("bwrap")
-def test_isolation_that_is_required_is_there_inside_as_well(cli, worker: Project) -> None:
+def test_required_isolation_applies_in_the_child(cli, worker: Project) -> None:
     worker.write(
         "worker.yaml",
         WORKER.replace("  filesystem: {}", "  shell: {}") + "sandbox: {isolation: required}\n",
@@ -220,7 +220,7 @@ def test_isolation_that_is_required_is_there_inside_as_well(cli, worker: Project
     assert (done.code, done.err) == (0, "")
 
 
-def test_warnings_of_the_child_arrive(cli, worker: Project) -> None:
+def test_warnings_of_the_child_are_forwarded(cli, worker: Project) -> None:
     worker.write(
         "worker.yaml", WORKER.replace("{}", "{approval: {tools: {read_file: preApproved}}}")
     )

@@ -29,11 +29,11 @@ def grants(cli, project, text: str) -> list[str]:
         "name: w\nsandbox: {limits: {memory: 1g}}",
     ],
 )
-def test_a_worker_that_grants_nothing_says_so(cli, project, text: str) -> None:
+def test_worker_that_grants_nothing_says_so(cli, project, text: str) -> None:
     assert grants(cli, project, text) == ["nothing beyond the defaults"]
 
 
-def test_everything_at_once_is_aligned(cli, project, tmp_path) -> None:
+def test_output_with_all_grants_is_aligned(cli, project, tmp_path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     text = f"""
@@ -76,7 +76,7 @@ toolsets:
     ]
 
 
-def test_workers_that_call_each_other_from_two_folders_are_told_once(cli, project) -> None:
+def test_circular_workers_in_two_folders_are_listed_once(cli, project) -> None:
     project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [./kids/kid.yaml]}}\n")
     project.write("kids/kid.yaml", "name: kid\ntoolsets: {workers: {allowed: [../boss.yaml]}}\n")
     done = cli("worker", "check", "boss.yaml")
@@ -100,7 +100,7 @@ def test_grants_escape_control_characters_of_files(cli, project) -> None:
     assert grants(cli, project, text) == ["it grants itself:", "  command  ls \\x1b[2J"]
 
 
-def test_its_code_has_no_say(cli, project) -> None:
+def test_code_of_the_worker_cannot_change_the_output(cli, project) -> None:
     project.write(
         "w/worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [good]}}"
     )
@@ -112,7 +112,7 @@ def test_its_code_has_no_say(cli, project) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_names_of_the_network_beside_code_of_its_own(cli, project) -> None:
+def test_network_names_beside_custom_code_are_listed(cli, project) -> None:
     text = "name: w\nsandbox: {network: [a.example.org, b.example.org]}\ntoolsets:\n  shell: {}\n"
     assert grants(cli, project, text + "  custom: {module: ./tools.py, tools: [good]}\n")[2:] == [
         "  network  commands reach a.example.org, b.example.org",
@@ -227,7 +227,7 @@ def test_grants_name_what_a_worker_starts_with_its_place(
     assert lines == ["it grants itself:", *(f"  {line.replace('{home}', home)}" for line in told)]
 
 
-def test_hooks_are_told_with_their_place(cli, project) -> None:
+def test_hooks_are_listed_with_their_place(cli, project) -> None:
     settings(
         project,
         "hooks:\n  - {on: before_tool, run: [./look.sh, -x]}\n  - {on: session_end, run: [/bin/true]}\n",

@@ -114,7 +114,7 @@ PASSING = {
 
 
 @pytest.mark.long
-def test_trouble_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_have_the_same_message_for_every_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("http", "anthropic.sdk"):
         monkeypatch.setattr(f"forge_cli.models.{module}.MAX_ANSWER_BYTES", 1000)
     failures = []
@@ -136,7 +136,7 @@ def test_trouble_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> N
     assert failures == []
 
 
-def test_nobody_listens_in_the_same_words() -> None:
+def test_refused_connection_has_the_same_message() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -149,14 +149,14 @@ def test_nobody_listens_in_the_same_words() -> None:
     assert first[1] == [f"{refused}; trying again ({number} of 5)" for number in range(2, 6)]
 
 
-def test_a_name_that_nobody_knows_in_the_same_words() -> None:
+def test_unknown_host_has_the_same_message() -> None:
     url = "http://nowhere.invalid"
     first = same_failure(url)
     assert first[0].startswith(f"PROVIDER:tiny: {url} cannot be reached: ")
     assert "(tried 5 times)" in first[0]
 
 
-def test_silence_in_the_same_words() -> None:
+def test_silence_has_the_same_message() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         first = same_failure(url, 0.3)
@@ -200,7 +200,7 @@ def tls_with(certificate: Path) -> ssl.SSLContext:
     return tls
 
 
-def test_a_certificate_that_nobody_signed_in_the_same_words(certificate: Path) -> None:
+def test_untrusted_certificate_has_the_same_message(certificate: Path) -> None:
     with wire(FINE, tls=tls_with(certificate)) as server:
         said, told = same_failure(server.url)
     assert said.startswith(
@@ -209,7 +209,7 @@ def test_a_certificate_that_nobody_signed_in_the_same_words(certificate: Path) -
     assert told == []
 
 
-def test_a_certificate_that_the_environment_names(
+def test_certificate_named_in_the_environment_is_trusted(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -218,7 +218,7 @@ def test_a_certificate_that_the_environment_names(
     assert said == f"PROVIDER:tiny: {server.url} refused the request (HTTP 418: safely)"
 
 
-def test_the_status_page_is_that_of_the_address() -> None:
+def test_status_page_belongs_to_the_address() -> None:
     pages = {
         Credentials("ANTHROPIC_API_KEY", KEY).endpoint: "; outages: https://status.claude.com",
         Server.at(
@@ -231,7 +231,7 @@ def test_the_status_page_is_that_of_the_address() -> None:
     assert hints == {endpoint: f"try again later{page}" for endpoint, page in pages.items()}
 
 
-def test_waits_that_servers_want() -> None:
+def test_retry_after_is_read_from_every_header_form() -> None:
     nine_hours = format_datetime(datetime.now(UTC) + timedelta(hours=9), usegmt=True)
     waits: list[tuple[dict[str, str], float, float]] = [
         ({"retry-after": "12"}, 12, 12),
@@ -265,7 +265,7 @@ PAST = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
         ({"retry-after": "1"}, 9, 1),
     ],
 )
-def test_a_server_that_asks_for_no_pause_gets_one(
+def test_server_without_a_retry_delay_gets_one(
     header: dict[str, str], own: float, waited: float
 ) -> None:
     """All attempts would be over in milliseconds, while the server is busy for seconds."""

@@ -51,21 +51,21 @@ def fail(reply: Reply) -> None:
     ],
     ids=["silence", "signs of life", "text", "a call"],
 )
-def test_others_go_once_an_answer_begins(
+def test_other_requests_start_when_an_answer_begins(
     pace: SharedPace, begun: tuple[bytes, ...], limit: int
 ) -> None:
     fail(Reply(begun, end="silence"))
     assert pace.limit == limit
 
 
-def test_others_do_not_go_where_a_request_is_refused(pace: SharedPace) -> None:
+def test_other_requests_do_not_start_after_a_refusal(pace: SharedPace) -> None:
     fail(refusal(401, {"error": {"message": "no"}}))
     assert pace.limit == 1
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("events", "limit"), [(2, 1), (3, MOST)])
-def test_others_go_once_an_answer_of_anthropic_begins(
+def test_other_requests_start_when_an_answer_of_anthropic_begins(
     pace: SharedPace, events: int, limit: int
 ) -> None:
     with Api() as api:

@@ -70,7 +70,7 @@ def misheard(answer: Callable[[bytes], list[Piece]], turns: int = 1) -> list[tup
     return failures
 
 
-def test_pieces_of_any_size_with_any_line_end() -> None:
+def test_chunks_of_any_size_and_line_end_are_read() -> None:
     failures = {}
     for size in (1, 2, 3, 7, 4096):
         for ending in (b"\n", b"\r\n"):
@@ -105,7 +105,7 @@ def test_events_without_data_are_skipped() -> None:
     assert {each: found for each, found in failures.items() if found} == {}
 
 
-def test_what_is_compressed_is_read_and_nothing_else_is_offered() -> None:
+def test_compressed_answer_is_read_but_not_requested() -> None:
     def gzip(data: bytes) -> bytes:
         return zlib.compress(data, wbits=31)
 
@@ -127,19 +127,19 @@ def test_what_is_compressed_is_read_and_nothing_else_is_offered() -> None:
 
 
 @pytest.mark.long
-def test_a_complete_answer_does_not_wait_for_the_end_of_the_connection() -> None:
+def test_complete_answer_does_not_wait_for_the_connection_to_close() -> None:
     assert misheard(lambda stream: [*chunked(stream)[:-1], HOLD], turns=2) == []
     assert misheard(lambda stream: [OK + STREAM + b"\r\n" + stream, HOLD], turns=2) == []
 
 
-def test_the_end_of_an_answer_is_read_so_that_its_connection_is_used_again() -> None:
+def test_connection_is_reused_after_a_complete_answer() -> None:
     for provider, stream in STREAMS.items():
         with wire(chunked(*cut(stream, 100))) as server:
             assert heard(provider, server.url, turns=3) == WHOLE * 3
         assert (provider, server.connections) == (provider, 1)
 
 
-def test_a_sound_stream_is_read_whatever_its_type_is_said_to_be() -> None:
+def test_valid_stream_is_read_with_any_content_type() -> None:
     """Gateways drop the type, or name another one."""
     heads = [
         b"",
@@ -158,7 +158,7 @@ def test_a_sound_stream_is_read_whatever_its_type_is_said_to_be() -> None:
                 )
 
 
-def test_content_types_compare_without_case() -> None:
+def test_content_types_are_case_insensitive() -> None:
     for name in (
         b"Text/Event-Stream",
         b"TEXT/EVENT-STREAM;Charset=UTF-8",
@@ -181,7 +181,7 @@ def redirect(status: int, target: str) -> list[Piece]:
 
 
 @pytest.mark.long
-def test_a_redirect_never_leaves_the_origin() -> None:
+def test_redirect_never_leaves_the_origin() -> None:
     failures = []
     for provider in MAKERS:
         with wire(FINE) as elsewhere, wire([]) as server:
@@ -216,7 +216,7 @@ def test_a_redirect_never_leaves_the_origin() -> None:
     assert failures == []
 
 
-def test_a_redirect_at_the_same_origin_is_followed_with_the_body_or_refused() -> None:
+def test_redirect_within_the_origin_keeps_the_body_or_is_refused() -> None:
     for provider, stream in STREAMS.items():
         for status in (307, 308):
             with wire(redirect(status, "/there?x=1"), chunked(stream)) as server:
@@ -270,7 +270,7 @@ def deaf() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_time_limit_names_the_address_and_what_to_do() -> None:
+def test_timeout_names_the_address_and_a_remedy() -> None:
     async def story() -> None:
         with deaf() as url, wire([HOLD]) as silent:
             told = []
@@ -298,7 +298,7 @@ def test_cookies_are_not_kept() -> None:
     assert [b"cookie" in request.lower() for request in server.requests] == [False, False]
 
 
-def test_proxies_of_the_environment_are_for_those_who_want_them(
+def test_proxies_of_the_environment_are_optional(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(server: Wire) -> None:

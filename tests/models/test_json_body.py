@@ -15,7 +15,7 @@ def strict(name: str) -> Any:
     raise ValueError(name)
 
 
-def test_plain_data_is_written_as_it_is() -> None:
+def test_plain_data_is_encoded_unchanged() -> None:
     value = {"a": [1, 0.5, None, True], "ü": "ü😀\n", "big": 10**30}
     assert (
         json_bytes(value)
@@ -34,6 +34,6 @@ def test_plain_data_is_written_as_it_is() -> None:
         ([float("nan"), "\udc80"], ["nan", "\\udc80"]),
     ],
 )
-def test_what_a_strict_parser_refuses_becomes_text(value: object, sent: object) -> None:
+def test_values_that_strict_parsers_refuse_become_text(value: object, sent: object) -> None:
     assert json.loads(json_bytes(value), parse_constant=strict) == sent
     assert json.loads(json_within(value).encode(), parse_constant=strict) == sent

@@ -62,7 +62,7 @@ def configured(project: Project, config: str) -> Project:
     return project
 
 
-def test_keys_of_a_provider_are_checked_and_handed_over(project: Project) -> None:
+def test_keys_of_a_provider_are_validated_and_passed(project: Project) -> None:
     configured(project, 'models: {"acme:big": {region: eu, maxTokens: 9}}')
     done = project.forge("run", "worker.yaml", "hi", "-p")
     assert (done.stdout, done.stderr) == ("['eu', 1, {'max_tokens': 9}]\n", "")
@@ -82,7 +82,7 @@ def test_keys_of_a_provider_are_checked_and_handed_over(project: Project) -> Non
         ("{temperature: 3}", "models.acme:big.temperature: must be less than or equal to 2, not 3"),
     ],
 )
-def test_a_wrong_key_of_a_provider_has_its_place(
+def test_invalid_key_of_a_provider_has_its_place(
     project: Project, said: str, sentence: str
 ) -> None:
     configured(project, f'models: {{"acme:big": {said}}}')
@@ -91,7 +91,7 @@ def test_a_wrong_key_of_a_provider_has_its_place(
     assert sentence in done.stderr
 
 
-def test_options_that_are_not_a_config_are_blamed_on_the_provider(project: Project) -> None:
+def test_options_class_that_is_not_a_config_is_an_error_of_the_provider(project: Project) -> None:
     configured(project, "{}")
     project.write("acme.py", ACME.replace("class Options(Config)", "class Options"))
     done = project.forge("run", "worker.yaml", "hi", "-p")
@@ -99,7 +99,7 @@ def test_options_that_are_not_a_config_are_blamed_on_the_provider(project: Proje
     assert "the model acme:big cannot be created: AttributeError" in done.stderr
 
 
-def test_a_provider_that_makes_nothing_is_blamed(project: Project) -> None:
+def test_factory_that_returns_no_model_is_an_error_of_the_provider(project: Project) -> None:
     configured(project, "{}")
     project.write("acme.py", ACME.replace("    return Acme(", "    Acme("))
     done = project.forge("run", "worker.yaml", "hi", "-p")
@@ -110,7 +110,7 @@ def test_a_provider_that_makes_nothing_is_blamed(project: Project) -> None:
     )
 
 
-def test_an_unknown_key_of_a_built_in_provider_is_an_error_wherever_the_config_is_read(
+def test_unknown_key_of_a_built_in_provider_is_an_error_in_every_command(
     project: Project,
 ) -> None:
     configured(project, 'models: {"openai:x": {temprature: 1}}')
@@ -134,7 +134,7 @@ def env(**options: object) -> ModelEnv:
         ),
     ],
 )
-def test_openai_sends_them(
+def test_openai_sends_the_options(
     monkeypatch: pytest.MonkeyPatch, base: str, fields: dict[str, object], images: bool
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
@@ -145,7 +145,7 @@ def test_openai_sends_them(
     assert model._dialect.images is images
 
 
-def test_anthropic_takes_no_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anthropic_accepts_no_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789")
     with pytest.raises(WorkerError, match="does not accept a temperature"):
         make_anthropic("claude-haiku-5-5", env(temperature=0.5))

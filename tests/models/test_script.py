@@ -32,7 +32,7 @@ def response(seen: Seen) -> str:
     return seen.result.response
 
 
-def test_a_script_is_played(worker: Project) -> None:
+def test_script_is_played_turn_by_turn(worker: Project) -> None:
     script = (
         "turns:\n"
         "  - text: Let me see.\n"
@@ -59,7 +59,7 @@ def test_a_script_is_played(worker: Project) -> None:
     ]
 
 
-def test_it_is_announced_as_scripted(worker: Project) -> None:
+def test_scripted_model_is_announced(worker: Project) -> None:
     seen = played(worker, "turns: [{text: hi}]")
     announced = (
         "the model is scripted: its words come from script.yaml, and nothing leaves this machine"
@@ -83,12 +83,12 @@ def test_it_is_announced_as_scripted(worker: Project) -> None:
         ("", ""),
     ],
 )
-def test_placeholders(worker: Project, text: str, spoken: str) -> None:
+def test_placeholders_are_filled_in_text(worker: Project, text: str, spoken: str) -> None:
     seen = worker.run(calls(call("echo", text="one"), call("echo", text="two")), text, task="do it")
     assert response(seen) == spoken
 
 
-def test_placeholders_inside_inputs_and_names(worker: Project) -> None:
+def test_placeholders_inside_inputs_and_names_are_filled(worker: Project) -> None:
     data = {"list": ["{result}", 7, None, True], "nested": {"{task}": "{task} {results[0]}"}}
     seen = worker.run(
         calls(call("echo", text="{task}")),
@@ -99,7 +99,7 @@ def test_placeholders_inside_inputs_and_names(worker: Project) -> None:
     assert response(seen) == '{"list": ["deep", 7, null, true], "nested": {"{task}": "deep deep"}}'
 
 
-def test_what_a_result_says_is_not_filled_in_again(worker: Project) -> None:
+def test_placeholder_in_a_result_is_not_filled(worker: Project) -> None:
     seen = worker.run(
         calls(call("echo", text="{x}")),
         calls(call("echo", text="{result}{x}")),
@@ -114,7 +114,7 @@ def failure(seen: Seen) -> str:
     return str(seen.result.error)
 
 
-def test_an_expectation_that_fails_is_loud(worker: Project) -> None:
+def test_failed_expectation_is_an_error(worker: Project) -> None:
     script = "turns:\n  - calls: [{tool: echo, input: {text: no such luck}}]\n  - text: fine\n    expect: {result: '6765'}\n"
     seen = played(worker, script)
     assert failure(seen) == (
@@ -124,12 +124,12 @@ def test_an_expectation_that_fails_is_loud(worker: Project) -> None:
     assert "".join(event.delta for event in seen.of(Streaming)) == ""
 
 
-def test_an_expectation_without_results_fails_too(worker: Project) -> None:
+def test_expectation_without_results_is_an_error(worker: Project) -> None:
     seen = worker.run({"expect": {"result": "x"}, "text": "fine"})
     assert failure(seen) == "turn 1 of script:test expected a result with 'x', got no results"
 
 
-def test_the_last_result_is_known_also_when_somebody_has_spoken_since(worker: Project) -> None:
+def test_last_result_is_known_after_a_later_message(worker: Project) -> None:
     schema = OutputSchema({"type": "object"})
     repaired = {"expect": {"result": "7"}, "text": '{"n": {result}}'}
     seen = worker.run(
@@ -138,7 +138,7 @@ def test_the_last_result_is_known_also_when_somebody_has_spoken_since(worker: Pr
     assert seen.result.output == {"n": 7}
 
 
-def test_more_turns_than_written_names_the_turn(worker: Project) -> None:
+def test_missing_turn_is_named_by_number(worker: Project) -> None:
     seen = worker.run(calls(call("echo", text="a")), calls(call("echo", text="b")))
     assert failure(seen) == (
         "script:test has 2 turns, but turn 3 was requested\n"
@@ -154,13 +154,13 @@ def test_more_turns_than_written_names_the_turn(worker: Project) -> None:
         ("{results[0]}", "the script uses {results[0]}, but 0 results came before it"),
     ],
 )
-def test_a_placeholder_for_a_result_that_is_not_there(
+def test_placeholder_for_a_missing_result_is_an_error(
     worker: Project, text: str, problem: str
 ) -> None:
     assert failure(worker.run(text)) == problem
 
 
-def test_a_placeholder_beyond_the_results_says_where_it_stands(worker: Project) -> None:
+def test_placeholder_beyond_the_results_names_its_place(worker: Project) -> None:
     script = "turns:\n  - calls: [{tool: echo, input: {text: a}}]\n  - text: '{results[1]}'\n"
     assert failure(played(worker, script)) == (
         f"{worker.folder / 'script.yaml'}:3:5: the script uses {{results[1]}}, but 1 result came before it"
@@ -189,20 +189,22 @@ def test_a_placeholder_beyond_the_results_says_where_it_stands(worker: Project) 
         ("", "FILE:1:1: the file is empty; "),
     ],
 )
-def test_what_is_wrong_in_a_script(worker: Project, script: str, problem: str) -> None:
+def test_invalid_script_is_reported_with_its_place(
+    worker: Project, script: str, problem: str
+) -> None:
     with pytest.raises(WorkerError) as caught:
         played(worker, script)
     assert str(caught.value).replace(str(worker.folder / "script.yaml"), "FILE").startswith(problem)
 
 
-def test_a_script_that_is_not_there(worker: Project) -> None:
+def test_missing_script_is_an_error(worker: Project) -> None:
     with pytest.raises(ForgeError) as caught:
         worker.run(model="script:nowhere.yaml")
     assert str(worker.folder / "nowhere.yaml") in str(caught.value)
     assert caught.value.exit_code == 3
 
 
-def test_ids_are_used_once_in_a_session(worker: Project) -> None:
+def test_call_ids_are_unique_in_a_session(worker: Project) -> None:
     worker.write("script.yaml", "turns: [{calls: [{tool: echo, input: {text: a}}]}, {text: done}]")
     for flags in ([], ["-c"], ["-c"]):
         done = worker.forge("run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", *flags)

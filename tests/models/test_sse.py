@@ -17,7 +17,7 @@ NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])
 
 
 @given(st.data(), st.lists(st.lists(LINES, min_size=1, max_size=3), max_size=5))
-def test_events_survive_every_cut(data: st.DataObject, events: list[list[str]]) -> None:
+def test_events_cut_at_any_byte_are_read(data: st.DataObject, events: list[list[str]]) -> None:
     said = [
         part
         for lines in events
@@ -50,7 +50,7 @@ def test_events_survive_every_cut(data: st.DataObject, events: list[list[str]]) 
         (b"\n\n: nothing\n\n", []),
     ],
 )
-def test_lines_of_every_form(lines: bytes, events: list[str]) -> None:
+def test_every_form_of_line_is_read(lines: bytes, events: list[str]) -> None:
     assert SseReader().feed(lines) == events
     assert SseReader().feed(lines.replace(b"\n", b"\r\n")) == events
 
@@ -92,7 +92,7 @@ CHUNK = st.builds(
 
 
 @given(st.lists(CHUNK | st.dictionaries(st.sampled_from(KEYS), ANYTHING), max_size=4))
-def test_no_chunk_is_strange_enough(chunks: list[dict[str, Any]]) -> None:
+def test_arbitrary_chunks_do_not_crash_the_reader(chunks: list[dict[str, Any]]) -> None:
     answer = ChatAnswer()
     for chunk in chunks:
         answer.add(chunk).encode()

@@ -79,7 +79,7 @@ def asked(left: Leave, request: ApprovalRequest) -> tuple[ApprovalDecision, list
     return anyio.run(main), seen
 
 
-def test_the_answer_is_taken_and_on_record_with_where_it_came_from() -> None:
+def test_answer_from_another_process_is_accepted_and_logged_with_its_source() -> None:
     counted = list[ApprovalDecision | None]()
     request = new_request(fingerprint="f", stamp="s")
     decision, seen = asked(
@@ -134,14 +134,14 @@ def forged(log: Log, request: ApprovalRequest) -> None:
         left_as("x" * (answers.MAX_BYTES + 1)),
     ],
 )
-def test_what_is_not_an_answer_to_this_very_call_does_not_count(left) -> None:
+def test_answer_to_another_call_is_ignored(left) -> None:
     decision, seen = asked(left, new_request(fingerprint="f", stamp="s"))
     assert decision == AT_HAND
     warned = [event.message for event in seen if isinstance(event, StatusEvent)]
     assert warned == ["ignored an answer from another process: it is for a different call"]
 
 
-def test_who_comes_late_is_told_what_counted() -> None:
+def test_late_answer_is_told_which_answer_counted() -> None:
     def late(log: Log, request: ApprovalRequest) -> None:
         answer_file(log.path).mkdir()  # so that nothing can be taken
         try:
@@ -154,9 +154,7 @@ def test_who_comes_late_is_told_what_counted() -> None:
     assert decision == AT_HAND
 
 
-def test_an_answer_that_nobody_takes_is_withdrawn(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unread_answer_is_withdrawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(answers, "ANSWER_TIMEOUT", 0.05)
     file = tmp_path / "s1.jsonl"
     file.write_bytes(b"")
@@ -201,7 +199,7 @@ CALL = ASK.request.tool_call_id
         ([START], [], True),
     ],
 )
-def test_what_a_session_at_work_asks_right_now(
+def test_open_requests_of_a_running_session_are_listed(
     more: list[Event], open_ids: list[str], may: bool, tmp_path: Path
 ) -> None:
     made = lines(START, ASK, *more)
@@ -211,7 +209,7 @@ def test_what_a_session_at_work_asks_right_now(
     assert may_be_asking(file) is may
 
 
-def test_nothing_is_asked_in_a_log_without_a_request(tmp_path: Path) -> None:
+def test_log_without_a_request_has_no_open_question(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     file.write_text(lines(START)[0].text())
     assert not may_be_asking(file)

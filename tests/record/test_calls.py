@@ -21,7 +21,7 @@ def made(*events: Event) -> list[PastCall]:
     return past_calls(lines_of(*events))
 
 
-def test_only_the_answer_of_a_person_counts_also_before_it_is_carried_out() -> None:
+def test_only_an_answer_of_a_person_counts_also_before_the_call_runs() -> None:
     asked = [STARTED, ApprovalRequired(REQUEST)]
     answers: dict[DecidedBy, bool | None] = {
         "user": False,

@@ -38,7 +38,7 @@ def index_file() -> Path:
     return sessions_folder() / INDEX
 
 
-def test_a_log_that_did_not_change_is_not_read_again() -> None:
+def test_unchanged_log_is_not_read_again() -> None:
     path = keep("s1", "one", DONE)
     seen_by_index()
     index_file().write_text(index_file().read_text().replace('"one"', '"known"'))
@@ -46,7 +46,7 @@ def test_a_log_that_did_not_change_is_not_read_again() -> None:
     assert session_overview(path).task == "one"
 
 
-def test_other_words_in_a_log_of_the_same_size_and_time_are_seen() -> None:
+def test_changed_log_with_the_same_size_and_time_is_read_again() -> None:
     path = keep("s1", "one", DONE)
     seen_by_index()
     times = path.stat()
@@ -55,7 +55,7 @@ def test_other_words_in_a_log_of_the_same_size_and_time_are_seen() -> None:
     assert [seen.task for seen in seen_by_index()] == ["two"]
 
 
-def test_who_works_on_a_session_is_asked_each_time() -> None:
+def test_owner_of_a_session_is_checked_each_time() -> None:
     path = keep("s1", "one", DONE)
     seen_by_index()
     with SessionLog.resume(path)[0]:
@@ -72,7 +72,7 @@ def test_who_works_on_a_session_is_asked_each_time() -> None:
         ("}}", "}"),
     ],
 )
-def test_a_damaged_index_is_ignored_and_replaced(old: str, new: str) -> None:
+def test_damaged_index_is_ignored_and_replaced(old: str, new: str) -> None:
     keep("s1", "one", DONE)
     seen_by_index()
     whole = index_file().read_text()
@@ -82,7 +82,7 @@ def test_a_damaged_index_is_ignored_and_replaced(old: str, new: str) -> None:
     assert json.loads(index_file().read_text()) == json.loads(whole)
 
 
-def test_nothing_is_kept_of_what_is_gone() -> None:
+def test_index_forgets_deleted_sessions() -> None:
     keep("s1", "one", DONE)
     path = keep("s2", "a secret plan", DONE)
     seen_by_index()

@@ -141,7 +141,7 @@ def test_every_event_survives_being_written_and_read(
     assert line.text() == Line(line.data).text()
 
 
-def test_who_and_when_are_read_from_the_line() -> None:
+def test_session_worker_and_time_are_read_from_the_line() -> None:
     root, child = lines_of(StatusEvent("info", "a"), StatusEvent("info", "b", origin=CHILD))
     assert (root.seq, root.session, root.worker, root.depth, root.delegation) == (
         1,
@@ -155,7 +155,7 @@ def test_who_and_when_are_read_from_the_line() -> None:
     assert root.time.endswith("Z")
 
 
-def test_a_newer_forge_may_say_more() -> None:
+def test_line_of_a_newer_forge_may_have_more_keys() -> None:
     """Of the same version: keys that are not known are kept and passed over, and so are events."""
     (line,) = lines_of(ToolResult("c", "t", "success", Text("x"), 3))
     more = {**line.data, "cost": 1, "value": {**line.data["value"], "colour": "red"}}
@@ -186,9 +186,7 @@ def test_a_newer_forge_may_say_more() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_line_is_told_with_its_place(
-    change: dict[str, Any], problem: str
-) -> None:
+def test_invalid_line_is_reported_with_its_place(change: dict[str, Any], problem: str) -> None:
     (line,) = lines_of(ToolResult("c", "t", "success", Text("x"), 3))
     broken = Line({**line.data, **change}, Mark("log.jsonl", 7))
     with pytest.raises(BadLine, match=f"^log.jsonl:7:1: not a line of a session log: {problem}\n"):
@@ -198,7 +196,7 @@ def test_what_is_wrong_with_a_line_is_told_with_its_place(
 @pytest.mark.long
 @FEW
 @given(st.data())
-def test_the_bytes_that_an_overview_looks_for(data: st.DataObject) -> None:
+def test_overview_finds_events_by_their_byte_prefix(data: st.DataObject) -> None:
     """They are in each line of the event, and in no other."""
     events = [data.draw(made(each)) for each in RECORDED]
     whole = "".join(line.text() for line in lines_of(*events)).encode()
@@ -225,15 +223,13 @@ REQUEST = ApprovalRequest(
         (overview._CALL, ToolStarted("c1", "push", {})),
     ],
 )
-def test_the_bytes_that_an_index_looks_for_are_those_that_are_written(
-    looked_for: bytes, event: Event
-) -> None:
+def test_index_finds_events_by_the_bytes_that_are_written(looked_for: bytes, event: Event) -> None:
     """They depend on the order of keys: whoever changes it finds out here, and not by lists that are empty."""
     (line,) = lines_of(event)
     assert line.text().encode().count(looked_for) == 1
 
 
-def test_an_overview_is_not_misled_by_words() -> None:
+def test_text_of_a_message_is_not_found_as_an_event() -> None:
     words = json.dumps({"depth": 0, "type": "turnEnd", "turn": 1})
     (line,) = lines_of(StatusEvent("info", words))
     assert line_prefix(TurnEndEvent) not in line.text().encode()
@@ -244,7 +240,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/tests/*.jsonl
 
 
 @pytest.mark.parametrize("file", EXAMPLES)
-def test_what_was_recorded_long_ago_would_be_written_again_byte_for_byte(file: Path) -> None:
+def test_recorded_line_is_written_again_byte_for_byte(file: Path) -> None:
     for piece in file.read_bytes().splitlines():
         line = Line.read(piece)
         order = list(line.data)

@@ -69,7 +69,7 @@ def paths(tmp_path: Path) -> list[Path]:
     return [tmp_path / f"s{number}.jsonl" for number in range(3)]
 
 
-def test_a_process_does_not_work_on_a_session_twice(paths: list[Path]) -> None:
+def test_session_cannot_be_opened_twice_by_one_process(paths: list[Path]) -> None:
     with locked(paths[0]), locked(paths[1]):
         for path in paths[:2]:
             with pytest.raises(SessionBusy, match=f"in use by process {os.getpid()}"):
@@ -78,7 +78,7 @@ def test_a_process_does_not_work_on_a_session_twice(paths: list[Path]) -> None:
     assert os.listdir(paths[0].parent) == []
 
 
-def test_another_process_is_told_who_has_it(paths: list[Path]) -> None:
+def test_locked_session_names_its_process(paths: list[Path]) -> None:
     with locked(paths[0]), other_process(paths[1]) as process:
         assert told(paths[0]) == f"the session s0 is in use by process {os.getpid()}"
         with pytest.raises(SessionBusy, match=f"in use by process {process.pid}"):
@@ -86,7 +86,7 @@ def test_another_process_is_told_who_has_it(paths: list[Path]) -> None:
         assert (lock_holder(paths[1]), told(paths[2])) == (process.pid, "free")
 
 
-def test_the_sessions_of_a_process_that_was_killed_are_free(paths: list[Path]) -> None:
+def test_sessions_of_a_killed_process_are_free(paths: list[Path]) -> None:
     with other_process(*paths) as process:
         process.send_signal(signal.SIGKILL)
     with locked(paths[0]):

@@ -75,7 +75,7 @@ def words(path: Path) -> list[str]:
     return [line.data["message"] for line in read_session(path).lines if line.type == "status"]
 
 
-def test_a_session_is_a_file_of_lines_for_its_owner_only() -> None:
+def test_session_is_a_file_readable_only_by_its_owner() -> None:
     path = keep(*said("a", "b"))
     assert path == sessions_folder() / "s1.jsonl"
     assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == [1, 2, 3]
@@ -86,7 +86,7 @@ def test_a_session_is_a_file_of_lines_for_its_owner_only() -> None:
 
 
 @given(st.data())
-def test_cut_anywhere_it_loses_the_line_that_was_being_written(data: st.DataObject) -> None:
+def test_truncated_log_loses_only_its_last_line(data: st.DataObject) -> None:
     path = keep(*said("a", "zwölf\nLinien", "c"), session=new_session_id())
     whole = path.read_bytes()
     length = data.draw(st.integers(0, len(whole)))
@@ -102,7 +102,7 @@ def test_cut_anywhere_it_loses_the_line_that_was_being_written(data: st.DataObje
 
 
 @given(st.data())
-def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
+def test_changed_byte_is_detected(data: st.DataObject) -> None:
     path = keep(*said("a", "b"), session=new_session_id())
     whole = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(whole) - 2))
@@ -142,7 +142,7 @@ def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
         (lambda lines: [_without_hash(lines[0])], "line 1: it was changed after it was written"),
     ],
 )
-def test_where_a_chain_breaks(change: Any, problem: str) -> None:
+def test_broken_chain_is_reported_at_its_line(change: Any, problem: str) -> None:
     path = keep(*said("a", "b"))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
@@ -169,7 +169,7 @@ def _without_hash(line: dict[str, Any]) -> dict[str, Any]:
         b"9" * 5000,
     ],
 )
-def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
+def test_invalid_line_is_named_by_its_place(garbage: bytes) -> None:
     path = keep(*said("a"))
     first, second = path.read_bytes().splitlines()
     path.write_bytes(first + b"\n" + garbage + b"\n" + second + b"\n")
@@ -183,7 +183,7 @@ def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
     ("line", "column"),
     [('{"seq": 2, "tÿpe": nothing}'.encode(), 20), (b'{"seq": 2, "type": "\xe9"}', 21)],
 )
-def test_what_breaks_a_line_is_named_by_its_column(line: bytes, column: int) -> None:
+def test_invalid_line_is_named_by_its_column(line: bytes, column: int) -> None:
     path = keep(*said("a"))
     first, second = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([first, line, second, b""]))
@@ -192,7 +192,7 @@ def test_what_breaks_a_line_is_named_by_its_column(line: bytes, column: int) -> 
     assert damage_of(read_readable(path)) == f"{path}:2:{column}: not a line of a session log"
 
 
-def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:
+def test_file_that_is_not_a_log_is_never_changed(tmp_path: Path) -> None:
     for content in (b'{"one": "line without an end"}', b"", b"a\nb"):
         file = tmp_path / "data.jsonl"
         file.write_bytes(content)
@@ -204,7 +204,7 @@ def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == ["data.jsonl"]
 
 
-def test_names() -> None:
+def test_session_is_found_by_id_prefix_or_path() -> None:
     first, second = (
         keep(*said(), session="20260101-000000-aa"),
         keep(*said(), session="20260102-000000-bb"),
@@ -224,7 +224,7 @@ def test_names() -> None:
             find_own_session(name)
 
 
-def test_a_log_is_missing_only_where_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_counts_as_missing_only_if_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a new session would take the place of one that could not be seen for a moment."""
     assert not log_exists(session_file("s1"))
     keep(START)
@@ -238,7 +238,7 @@ def test_a_log_is_missing_only_where_that_is_certain(monkeypatch: pytest.MonkeyP
         log_exists(session_file("s1"))
 
 
-def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:
+def test_lock_with_invalid_content_has_no_owner() -> None:
     path = keep(*said("a"))
     stale = path.with_name(f".{path.name}.lock")
     for content in ("", "nonsense", "99999999999999999999", "999999999"):
@@ -266,7 +266,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("room", [0, 1, 100])
-def test_a_full_disk_stops_the_work_and_leaves_whole_lines(full_disk, room: int) -> None:
+def test_full_disk_stops_the_work_and_leaves_whole_lines(full_disk, room: int) -> None:
     path = keep(*said("a"))
     log, read = SessionLog.resume(path)
     recorder = Recorder(log, session="s1", worker="w", redactor=Redactor({}), after=read.lines[-1])
@@ -304,7 +304,7 @@ def chatty(context: ToolContext) -> str:
 """
 
 
-def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) -> None:
+def test_tool_cannot_hide_a_lost_log(full_disk, project: Project) -> None:
     project.write("tools.py", CHATTY)
     project.write(
         "worker.yaml",
@@ -318,7 +318,7 @@ def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) ->
     assert read_session(log.path).lines[-1].type == "approvalDecided"
 
 
-def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -> None:
+def test_lost_log_does_not_delay_an_interrupt(full_disk, project: Project) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x")
 
     class Stuck:
@@ -348,7 +348,7 @@ def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -
     assert (result.status, result.exit_code) == ("failed", 1)
 
 
-def test_a_copy_that_does_not_fit_is_not_there(full_disk) -> None:
+def test_copy_that_does_not_fit_is_not_created(full_disk) -> None:
     path = keep(*said("a", "b"))
     lines = read_session(path).copied("s2")
     assert [line.session for line in lines] == ["s2"] * 3

@@ -47,7 +47,7 @@ def texts(session: str) -> list[str]:
     return [event.message.text for event in events if isinstance(event, MessageEvent)]
 
 
-def test_a_program_keeps_resumes_and_forks_a_session(worker: Worker) -> None:
+def test_program_keeps_resumes_and_forks_a_session(worker: Worker) -> None:
     first = in_loop(lambda: work(worker, "one", "First."))
     again = in_loop(lambda: work(worker, "two", "Second.", resume=first.session_id))
     copy = in_loop(lambda: work(worker, "three", "Third.", last=True, fork=True))
@@ -60,7 +60,7 @@ def test_a_program_keeps_resumes_and_forks_a_session(worker: Worker) -> None:
     assert texts(first.session_id) == ["one", "First.", "two", "Second."]
 
 
-def test_a_session_is_found_by_any_of_its_names(worker: Worker, tmp_path: Path) -> None:
+def test_session_is_found_by_any_of_its_names(worker: Worker, tmp_path: Path) -> None:
     old = kept("20260101-000000-aaaa1111", tmp_path)
     new = kept("20260102-000000-bbbb2222", tmp_path)
     for name in (old.stem, "20260101", "aaaa1111", str(old)):
@@ -75,7 +75,7 @@ def test_a_session_is_found_by_any_of_its_names(worker: Worker, tmp_path: Path) 
             find_session(name)
 
 
-def test_what_stays_as_it_was_begun(worker: Worker, tmp_path: Path) -> None:
+def test_resumed_and_forked_sessions_keep_their_lines(worker: Worker, tmp_path: Path) -> None:
     path = kept("s1", tmp_path)
     with open_session(worker, resume="s1") as session:
         assert session.resumed is not None
@@ -96,7 +96,7 @@ def test_what_stays_as_it_was_begun(worker: Worker, tmp_path: Path) -> None:
     ]
 
 
-def test_a_new_session_without_a_word_leaves_nothing(worker: Worker) -> None:
+def test_unused_session_leaves_no_file(worker: Worker) -> None:
     with open_session(worker) as session:
         assert (session.resumed, session.log is not None, len(session.sinks)) == (None, True, 1)
     with open_session(worker, keep=False) as session:
@@ -104,7 +104,7 @@ def test_a_new_session_without_a_word_leaves_nothing(worker: Worker) -> None:
     assert session_files() == []
 
 
-def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(
+def test_line_not_written_by_forge_is_named_despite_its_valid_chain(
     worker: Worker, tmp_path: Path
 ) -> None:
     path = kept("s1", tmp_path)
@@ -116,7 +116,7 @@ def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(
         pass
 
 
-def test_a_folder_whose_name_is_not_utf8_is_found_again(worker: Worker, tmp_path: Path) -> None:
+def test_folder_name_that_is_not_utf8_is_found_again(worker: Worker, tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff"))
     folder.mkdir()
     kept("s1", folder)

@@ -45,7 +45,7 @@ def keep(*events: Event) -> Path:
         ([SessionEnd({"status": "limit"}), START], "limit", False),
     ],
 )
-def test_a_session_at_a_glance(events: list[Event], status: str, waits: bool) -> None:
+def test_overview_summarises_a_session(events: list[Event], status: str, waits: bool) -> None:
     seen = session_overview(keep(StatusEvent("info", "a"), *events))
     assert (seen.session, seen.worker, seen.model, seen.workspace) == (
         "s1",

@@ -67,19 +67,19 @@ def resumed(project: Project, *argv: str) -> tuple[int, str]:
     return len(results) and done.returncode, noted.read_text() if noted.exists() else ""
 
 
-def test_a_yes_of_ones_own_counts_once(parked: Project) -> None:
+def test_proven_yes_counts_once(parked: Project) -> None:
     assert resumed(parked, "-r", log(parked).stem) == (0, "x")
 
 
 @pytest.mark.long
-def test_a_fork_asks_again(parked: Project) -> None:
+def test_fork_asks_again(parked: Project) -> None:
     session = log(parked).stem
     assert resumed(parked, "-r", session, "--fork")[1] == ""
     assert resumed(parked, "-r", session)[1] == "x"
 
 
 @pytest.mark.long
-def test_a_log_from_elsewhere_carries_no_yes(parked: Project) -> None:
+def test_yes_in_a_foreign_log_does_not_count(parked: Project) -> None:
     there = parked.folder / "planted.jsonl"
     shutil.copy(log(parked), there)
     assert resumed(parked, "-r", str(there))[1] == ""
@@ -125,7 +125,7 @@ def with_another_answer(project: Project) -> None:
 @pytest.mark.parametrize(
     "lose", [without_key, without_proof, with_another_proof, with_nonsense, with_another_answer]
 )
-def test_a_yes_that_is_not_proven_asks_again_and_another_counts(
+def test_unproven_yes_asks_again_and_a_new_one_counts(
     parked: Project, lose: Callable[[Project], None]
 ) -> None:
     lose(parked)
@@ -136,30 +136,28 @@ def test_a_yes_that_is_not_proven_asks_again_and_another_counts(
     assert resumed(parked, "-r", log(parked).stem) == (0, "x")
 
 
-def test_an_answer_given_now_needs_no_proof_but_its_own(parked: Project) -> None:
+def test_new_answer_needs_only_its_own_proof(parked: Project) -> None:
     without_proof(parked)
     assert answer(parked) == 0
     assert resumed(parked, "-r", log(parked).stem) == (0, "x")
 
 
 @pytest.mark.long
-def test_a_no_needs_no_proof(parked: Project) -> None:
+def test_no_needs_no_proof(parked: Project) -> None:
     assert answer(parked, "no") == 0
     without_key(parked)
     assert answered(parked) is False
     assert resumed(parked, "-r", log(parked).stem)[1] == ""
 
 
-def test_a_session_that_was_moved_with_its_home_keeps_its_yes(
-    parked: Project, tmp_path: Path
-) -> None:
+def test_session_moved_with_its_home_keeps_its_yes(parked: Project, tmp_path: Path) -> None:
     name = log(parked).stem
     shutil.move(parked.home, tmp_path / "moved")
     parked.home.symlink_to(tmp_path / "moved")
     assert resumed(parked, "-r", name) == (0, "x")
 
 
-def test_a_record_elsewhere_takes_a_yes_of_its_own(parked: Project) -> None:
+def test_log_in_another_folder_accepts_its_own_yes(parked: Project) -> None:
     there = parked.folder / log(parked).name
     shutil.copy(log(parked), there)
     (waiting,) = json.loads(parked.forge("approvals", "list", "--json").stdout)
@@ -170,7 +168,7 @@ def test_a_record_elsewhere_takes_a_yes_of_its_own(parked: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
+def test_unprovable_yes_is_not_accepted(parked: Project) -> None:
     key = parked.home / "proofs" / ".key"
     key.unlink()
     key.mkdir()
@@ -185,7 +183,7 @@ def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("change", ["worker", "workspace"])
-def test_a_yes_is_for_this_worker_file_and_this_folder(
+def test_yes_is_bound_to_worker_file_and_folder(
     parked: Project, change: str, tmp_path: Path
 ) -> None:
     argv = ["-r", log(parked).stem]
@@ -200,19 +198,19 @@ def test_a_yes_is_for_this_worker_file_and_this_folder(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("size", [0, 31, 33, 100])
-def test_what_is_not_a_key_is_replaced(parked: Project, size: int) -> None:
+def test_invalid_key_is_replaced(parked: Project, size: int) -> None:
     key = parked.home / "proofs" / ".key"
     key.write_bytes(b"x" * size)
     assert resumed(parked, "-r", log(parked).stem)[1] == ""
     assert len(key.read_bytes()) == 32
 
 
-def test_the_key_is_the_users_alone(parked: Project) -> None:
+def test_key_is_readable_only_by_the_user(parked: Project) -> None:
     proofs = parked.home / "proofs"
     assert {path.name: path.stat().st_mode & 0o777 for path in proofs.iterdir()} == {".key": 0o600}
 
 
-def test_many_that_make_the_key_at_once_have_the_same(
+def test_concurrent_processes_create_one_key(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
@@ -222,7 +220,9 @@ def test_many_that_make_the_key_at_once_have_the_same(
         assert len(set(pool.map(make_proof, ["x"] * 8))) == 1
 
 
-def test_the_key_counts_that_is_there_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_current_key_is_used_after_a_change(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Also within one process."""
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
     key = tmp_path / "proofs" / ".key"

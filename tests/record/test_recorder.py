@@ -52,7 +52,7 @@ def recorder_for(lines: list[JsonObject], environ: dict[str, str] | None = None)
     )
 
 
-def test_every_line_is_numbered_sealed_and_tied_to_the_one_before(worker: Project) -> None:
+def test_lines_are_numbered_hashed_and_linked_to_the_previous_one(worker: Project) -> None:
     lines = worker.run(calls(call("echo", text="hi")), "Done {result}.").lines
     recorded = [line for line in lines if line["type"] != "streaming"]
     assert [line["seq"] for line in recorded] == list(range(1, len(recorded) + 1))
@@ -65,7 +65,7 @@ def test_every_line_is_numbered_sealed_and_tied_to_the_one_before(worker: Projec
         assert list(line)[:2] in (["v", "seq"], ["v", "time"])
 
 
-def test_one_line_in_whole() -> None:
+def test_line_has_its_documented_keys() -> None:
     lines: list[JsonObject] = []
     recorder = recorder_for(lines)
     recorder(StatusEvent("info", "first"))
@@ -99,7 +99,7 @@ def test_one_line_in_whole() -> None:
     }
 
 
-def test_the_seal_survives_the_way_to_a_file_and_back() -> None:
+def test_hash_survives_writing_and_reading() -> None:
     lines: list[JsonObject] = []
     recorder_for(lines)(StatusEvent("info", "é \ud800 \x00 😀"))
     again = json.loads(json.dumps(lines[0]))
@@ -107,7 +107,7 @@ def test_the_seal_survives_the_way_to_a_file_and_back() -> None:
 
 
 @pytest.mark.parametrize("secret", [KEY, *SHAPES.values()], ids=["environment", *SHAPES])
-def test_no_secret_reaches_any_line(
+def test_secret_is_redacted_in_every_line(
     worker: Project, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOO_API_KEY", KEY)
@@ -127,7 +127,7 @@ def test_no_secret_reaches_any_line(
 @pytest.mark.few(6)
 @pytest.mark.parametrize("secret", [KEY, *SHAPES.values(), "postgres://me:hunter2@db"])
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_a_secret_that_is_streamed_in_pieces_is_never_sent(
+def test_secret_streamed_in_pieces_is_redacted(
     worker: Project, monkeypatch: pytest.MonkeyPatch, secret: str, size: int
 ) -> None:
     monkeypatch.setenv("FOO_API_KEY", KEY)
@@ -148,7 +148,7 @@ def test_a_secret_that_is_streamed_in_pieces_is_never_sent(
     assert seen.result.response == text
 
 
-def test_what_is_printed_holds_no_secret_and_the_file_that_was_named_the_whole_answer(
+def test_secret_is_redacted_on_screen_but_not_in_the_named_output_file(
     worker: Project,
 ) -> None:
     worker.write(
@@ -175,6 +175,6 @@ def test_what_is_printed_holds_no_secret_and_the_file_that_was_named_the_whole_a
     assert worker.read("answer.txt") == f"it is {KEY}\n"
 
 
-def test_of_two_secrets_that_overlap_the_longer_one_goes() -> None:
+def test_longer_of_two_overlapping_secrets_is_redacted() -> None:
     redactor = Redactor({"A_KEY": "12345678", "B_KEY": "1234567890"})
     assert redactor.redact("1234567890 12345678") == "[redacted:B_KEY] [redacted:A_KEY]"

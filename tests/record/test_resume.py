@@ -99,7 +99,7 @@ def check(messages: Sequence[Message]) -> None:
     assert not messages or messages[0].role == "user"
 
 
-def test_wherever_the_log_ends_the_history_is_accepted(boss: Project) -> None:
+def test_history_of_a_log_cut_anywhere_is_valid(boss: Project) -> None:
     seen = boss.run(*LONG, answers=[True, True])
     lines = kept(seen)
     assert seen.result.status == "completed"
@@ -117,7 +117,7 @@ def test_wherever_the_log_ends_the_history_is_accepted(boss: Project) -> None:
             assert past.results.keys() < open_calls
 
 
-def test_the_whole_history_comes_back_as_the_model_knew_it(boss: Project) -> None:
+def test_history_is_restored_as_the_model_knew_it(boss: Project) -> None:
     model = Listener.scripted(*LONG)
     seen = boss.run(model=model, answers=[True, True])
     past = read_past(kept(seen))
@@ -125,7 +125,7 @@ def test_the_whole_history_comes_back_as_the_model_knew_it(boss: Project) -> Non
     assert past.messages[-1].text == "Done."
 
 
-def test_attachments_come_back() -> None:
+def test_attachments_are_restored() -> None:
     files = (
         Attachment("a.txt", "text/plain", b"words"),
         Attachment("b.png", "image/png", b"\x89PNG\x00\xff"),
@@ -134,7 +134,7 @@ def test_attachments_come_back() -> None:
     assert past_of(MessageEvent(message)).messages == (message,)
 
 
-def test_a_call_that_was_approved_and_has_no_result_may_have_run(boss: Project) -> None:
+def test_approved_call_without_a_result_may_have_run(boss: Project) -> None:
     lines = kept(boss.run(calls(call("change", what="x"), call("look", at="y")), "Done."))
     decided = next(at for at, line in enumerate(lines) if line.type == "approvalDecided")
     started = read_past(lines[:decided])
@@ -154,7 +154,7 @@ def test_a_call_that_was_approved_and_has_no_result_may_have_run(boss: Project) 
     ]
 
 
-def test_a_parked_request_waits_until_it_is_decided(boss: Project) -> None:
+def test_parked_request_waits_for_a_decision(boss: Project) -> None:
     seen = boss.run(
         calls(call("look", at="a"), call("risk", what="b"), call("risk", what="c")),
         on_ask=OnAsk.PARK,
@@ -176,7 +176,7 @@ def answered(lines: list[Line], request: str, approved: bool, note: str | None =
     )
 
 
-def test_the_last_answer_counts(boss: Project) -> None:
+def test_last_answer_counts(boss: Project) -> None:
     lines = kept(boss.run(calls(call("risk", what="b")), on_ask=OnAsk.PARK))
     (waiting,) = requests_of(lines)
     answered(lines, waiting.id, True)
@@ -186,7 +186,7 @@ def test_the_last_answer_counts(boss: Project) -> None:
     assert waiting.answer == ApprovalDecision(False, note="rather not")
 
 
-def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
+def test_request_of_a_child_keeps_its_place(boss: Project) -> None:
     lines = kept(boss.run(calls(call("helper", input="do it")), "Done.", on_ask=OnAsk.PARK))
     past = read_past(lines)
     (waiting,) = requests_of(lines)
@@ -211,7 +211,7 @@ def past_of(*events: Event) -> Past:
     return read_past(lines_of(*events))
 
 
-def test_an_empty_session_and_unknown_events() -> None:
+def test_empty_session_and_unknown_events_are_accepted() -> None:
     assert past_of() == Past()
     invented = {
         "v": 1,

@@ -102,7 +102,7 @@ def story() -> list[Event]:
     ]
 
 
-def test_a_look_in_between_changes_nothing() -> None:
+def test_reading_the_state_does_not_change_it() -> None:
     lines, state = lines_of(*story()), SessionState()
     failures = []
     for end, line in enumerate(lines, 1):
@@ -112,7 +112,7 @@ def test_a_look_in_between_changes_nothing() -> None:
     assert failures == []
 
 
-def test_a_way_back_leads_to_what_was_there_before_room_was_made() -> None:
+def test_undo_restores_messages_from_before_a_compaction() -> None:
     def texts(*events: Event) -> list[str]:
         return [message.text for message in read_past(lines_of(*events)).messages]
 
@@ -127,7 +127,7 @@ def test_a_way_back_leads_to_what_was_there_before_room_was_made() -> None:
     ) == ["a", "b"]
 
 
-def test_an_id_that_comes_again_is_another_call() -> None:
+def test_repeated_call_id_is_another_call() -> None:
     other = ToolCall("p", "pay", {"to": "Bob"})
     events = [
         START,
@@ -147,7 +147,7 @@ def test_an_id_that_comes_again_is_another_call() -> None:
     assert calls_since(lines_of(*events), 1).unknown == (PAY, other)
 
 
-def test_a_long_conversation_is_not_copied_for_each_message() -> None:
+def test_long_conversation_is_not_copied_for_each_message() -> None:
     lines = lines_of(
         *(event for number in range(1500) for event in (said(f"{number}"), told(text="ok")))
     )
@@ -161,7 +161,7 @@ def test_a_long_conversation_is_not_copied_for_each_message() -> None:
     assert most < 4_000_000, most
 
 
-def test_each_decision_has_the_end_of_its_own_call() -> None:
+def test_decision_has_the_end_of_its_own_call() -> None:
     other = ToolCall("p", "pay", {"to": "Bob"})
     lines = lines_of(
         START,

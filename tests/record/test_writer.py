@@ -92,7 +92,7 @@ def types(place: Path) -> list[str]:
     return [json.loads(line)["type"] for line in place.read_text().splitlines()]
 
 
-def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_next_request(
+def test_approval_is_on_disk_before_the_call_and_its_result_before_the_next_request(
     keeper: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = keeper.folder / "disk"
@@ -123,7 +123,7 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
 
 
 @pytest.mark.anyio
-async def test_the_log_of_an_item_waits_for_the_disk_only_where_somebody_asks_for_it(
+async def test_batch_item_log_waits_for_the_disk_only_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, approved = (
@@ -142,7 +142,7 @@ async def test_the_log_of_an_item_waits_for_the_disk_only_where_somebody_asks_fo
 
 
 @pytest.mark.anyio
-async def test_the_log_of_an_item_is_lost_where_the_disk_fails(
+async def test_batch_item_log_is_lost_when_the_disk_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(descriptor: int) -> None:
@@ -158,7 +158,7 @@ async def test_the_log_of_an_item_is_lost_where_the_disk_fails(
             write(START)
 
 
-def test_a_disk_that_fails_stops_the_work(keeper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_disk_stops_the_work(keeper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(descriptor: int) -> None:
         if b"approvalDecided" in os.pread(descriptor, 1 << 20, 0):
             raise OSError(5, "Input/output error")
@@ -182,7 +182,7 @@ def test_a_disk_that_fails_stops_the_work(keeper: Project, monkeypatch: pytest.M
         ("add", "changed by somebody else"),
     ],
 )
-def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
+def test_log_damaged_meanwhile_stops_the_work_before_the_next_effect(
     keeper: Project, how: str, what: str
 ) -> None:
     with keeper.environment(), SessionLog.create(session_file("s1")) as log:
@@ -194,7 +194,7 @@ def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
     assert keeper.read("spoilt") == how
 
 
-def test_a_session_of_that_name_is_never_written_over() -> None:
+def test_existing_session_is_never_overwritten() -> None:
     with SessionLog.create(session_file("s1")) as log:
         recorder(log)(START)
     before = log.path.read_bytes()
@@ -206,7 +206,7 @@ def test_a_session_of_that_name_is_never_written_over() -> None:
     assert (log.path.read_bytes(), os.listdir(log.path.parent)) == (before, ["s1.jsonl"])
 
 
-def test_who_only_looks_is_never_taken_for_the_owner() -> None:
+def test_reader_that_probes_the_lock_is_not_taken_for_the_owner() -> None:
     """A new session meets another process that just holds the lock, without a name, to see whether it is free."""
     path = sessions_folder() / "s1.jsonl"
     path.parent.mkdir(parents=True)
@@ -221,7 +221,7 @@ def test_who_only_looks_is_never_taken_for_the_owner() -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["fifo", "folder", "dangling", "loop", "device"])
-def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
+def test_special_file_does_not_block_readers(project: Project, kind: str) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x\nmodel: script:script.yaml\n")
     project.write("script.yaml", "turns: [{text: Done.}]")
     assert project.forge("run", "worker.yaml", "go").returncode == 0
@@ -259,7 +259,7 @@ def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
         read_regular(odd)
 
 
-def test_the_last_words_of_another_thread_are_the_last() -> None:
+def test_events_of_another_thread_are_last_in_the_log() -> None:
     with SessionLog.create(session_file("s1")) as log:
         write = recorder(log)
         write(START)

@@ -84,7 +84,7 @@ def tools_of(project: Project) -> list[Tool]:
 # --- what a module may hold
 
 
-def test_a_typed_function(project: Project) -> None:
+def test_typed_function_is_a_tool(project: Project) -> None:
     worker(
         project,
         "from typing import Annotated\n"
@@ -113,7 +113,7 @@ def test_a_typed_function(project: Project) -> None:
     )
 
 
-def test_a_function_whose_hints_are_text(project: Project) -> None:
+def test_function_may_have_string_annotations(project: Project) -> None:
     module = "from __future__ import annotations\nfrom pathlib import Path\ndef name(path: Path) -> str: return path.name\n"
     worker(project, module, "name")
     assert outcome(project, "name", path="/a/b.txt").value == Text("b.txt")
@@ -130,21 +130,21 @@ def test_a_function_whose_hints_are_text(project: Project) -> None:
     ],
     ids=["dict", "model", "camel case"],
 )
-def test_a_function_without_hints_and_a_schema_beside_it(project: Project, schema: str) -> None:
+def test_function_without_annotations_may_have_a_schema(project: Project, schema: str) -> None:
     worker(project, f"def add(a, b):\n    'Add.'\n    return a + b\n{schema}", "add")
     assert outcome(project, "add", a=1).value == Json(3)
     assert outcome(project, "add", a="x").status == "invalid"
 
 
 @pytest.mark.parametrize("more", ["**more", "a, **more"])
-def test_a_schema_may_name_what_a_function_takes_by_any_name(project: Project, more: str) -> None:
+def test_schema_may_use_names_reserved_in_python(project: Project, more: str) -> None:
     module = f"def f({more}): return more\nf_schema = {{'type': 'object', 'properties': {{'a': {{}}, 'zzz': {{}}}}}}\n"
     worker(project, module, "f")
     assert outcome(project, "f", a=1, zzz=2).value in (Json({"zzz": 2}), Json({"a": 1, "zzz": 2}))
 
 
 @pytest.mark.parametrize("returned", ["(n for n in range(3))", "map(str, [1])", "{'a': [agen()]}"])
-def test_a_result_that_may_never_end_is_an_error(project: Project, returned: str) -> None:
+def test_endless_result_is_an_error(project: Project, returned: str) -> None:
     worker(project, f"async def agen():\n    yield 1\ndef f() -> object: return {returned}\n", "f")
     result = outcome(project, "f")
     assert (
@@ -153,7 +153,7 @@ def test_a_result_that_may_never_end_is_an_error(project: Project, returned: str
     ) == ("error", True)
 
 
-def test_the_schema_beside_a_function_decides_over_its_hints(project: Project) -> None:
+def test_schema_overrides_annotations(project: Project) -> None:
     module = (
         "def greet(name: int, times: int = 1) -> str: return f'{name!r}'\n"
         "greet_schema = {'type': 'object', 'properties': {'name': {'type': 'string'}}, 'required': ['name']}\n"
@@ -163,7 +163,7 @@ def test_the_schema_beside_a_function_decides_over_its_hints(project: Project) -
     assert outcome(project, "greet", name="Ann", times=2).status == "invalid"
 
 
-def test_a_tool_object(project: Project) -> None:
+def test_tool_object_is_a_tool(project: Project) -> None:
     worker(
         project,
         "from forge_cli import Approval, Text, Tool\n"
@@ -203,7 +203,7 @@ class Counter(Toolset):
 """
 
 
-def test_a_toolset_class_is_opened_used_and_closed(project: Project) -> None:
+def test_toolset_class_is_opened_used_and_closed(project: Project) -> None:
     worker(project, TOOLSET, "Counter", approval="{tools: {reset: blocked}}")
     seen = project.run(calls(call("up"), call("up", by=2), call("reset")), "done")
     assert seen.statuses == ["success", "success", "blocked"]
@@ -214,7 +214,7 @@ def test_a_toolset_class_is_opened_used_and_closed(project: Project) -> None:
     assert module.LIFE == ["open", "up", "up", "closed"]
 
 
-def test_a_new_session_has_a_new_toolset(project: Project) -> None:
+def test_new_session_has_a_new_toolset(project: Project) -> None:
     worker(project, TOOLSET, "Counter")
     assert outcome(project, "up").value == Json(1)
     assert outcome(project, "up").value == Json(1)
@@ -254,7 +254,7 @@ LISTED = [plain, {"inside": Notes}]
 
 
 @pytest.mark.parametrize("names", [("Notes",), ("LISTED",), ("plain", "Notes")])
-def test_the_prompts_of_a_toolset_are_commands(project: Project, names: tuple[str, ...]) -> None:
+def test_prompts_of_a_toolset_are_commands(project: Project, names: tuple[str, ...]) -> None:
     loaded = load_worker(worker(project, PROMPTS, *names))
 
     async def main() -> str | None:
@@ -277,7 +277,7 @@ def test_the_prompts_of_a_toolset_are_commands(project: Project, names: tuple[st
 # --- what a function says of itself
 
 
-def test_needs_approval_sees_validated_args_with_defaults(project: Project) -> None:
+def test_needs_approval_gets_validated_args_with_defaults(project: Project) -> None:
     module = (
         "from forge_cli import tool\n"
         "@tool(needs_approval=lambda args: args['force'])\n"
@@ -298,7 +298,9 @@ def test_needs_approval_sees_validated_args_with_defaults(project: Project) -> N
     ("mode", "for_the_model", "status"),
     [("llm", True, "success"), ("both", True, "success"), ("manual", False, "blocked")],
 )
-def test_manual_modes(project: Project, mode: str, for_the_model: bool, status: str) -> None:
+def test_manual_mode_determines_the_callers(
+    project: Project, mode: str, for_the_model: bool, status: str
+) -> None:
     module = f"from forge_cli import tool\n@tool(manual='{mode}', label='Push')\ndef push() -> str: return 'ok'\n"
     worker(project, module, "push")
     assert [spec.name for spec in tools_of(project)] == (["push"] if for_the_model else [])
@@ -315,7 +317,7 @@ def test_manual_modes(project: Project, mode: str, for_the_model: bool, status: 
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_the_context_comes_by_its_type_whatever_its_name(
+def test_context_parameter_is_recognised_by_its_type(
     project: Project, signature: str, kind: str
 ) -> None:
     name = next(part.split(":")[0] for part in signature.split(", ") if "ToolContext" in part)
@@ -342,7 +344,7 @@ async def _opened_tools(project: Project) -> list[Tool]:
         return runtime.tools
 
 
-def test_tools_carry_their_source_and_the_digest_of_the_file(project: Project) -> None:
+def test_tools_have_their_source_and_the_digest_of_the_file(project: Project) -> None:
     module = (
         "from forge_cli import tool\n"
         "@tool(manual='both', label='L')\n"
@@ -359,7 +361,7 @@ def test_tools_carry_their_source_and_the_digest_of_the_file(project: Project) -
     assert (one.manual, two.manual) == (ManualExecution("both", "L"), None)
 
 
-def test_a_changed_file_is_loaded_anew_by_the_next_session(
+def test_changed_file_is_reloaded_by_the_next_session(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -369,7 +371,7 @@ def test_a_changed_file_is_loaded_anew_by_the_next_session(
     assert outcome(project, "version").value == Json(2)
 
 
-def test_a_link_that_leads_to_another_file_is_followed_by_the_next_session(
+def test_changed_link_target_is_loaded_by_the_next_session(
     project: Project,
 ) -> None:
     worker(project, "", "version")
@@ -554,7 +556,7 @@ MODULE = (
         ),
     ],
 )
-def test_problems_with_their_place(
+def test_module_problem_is_reported_with_its_place(
     project: Project, module: str, tools: list[str], problem: str
 ) -> None:
     assert problem_of(project, module, *tools).startswith(problem)
@@ -598,7 +600,9 @@ def test_problems_with_their_place(
         ),
     ],
 )
-def test_problems_of_the_section(project: Project, section: str, problem: str) -> None:
+def test_section_problem_is_reported_with_its_place(
+    project: Project, section: str, problem: str
+) -> None:
     project.write("notes.txt", "hello")
     project.write("tools.py", "def f() -> int: return 1\n")
     project.write("sub/tools.py", "def f() -> int: return 1\n")
@@ -611,7 +615,7 @@ def test_problems_of_the_section(project: Project, section: str, problem: str) -
     )
 
 
-def test_nothing_of_the_module_is_offered_unless_it_is_listed(project: Project) -> None:
+def test_unlisted_function_is_not_offered(project: Project) -> None:
     worker(project, MODULE, "add")
     seen: Seen = project.run(calls(call("untyped", a=1)), "done")
     assert seen.statuses == ["not_found"]
@@ -665,14 +669,14 @@ def warnings_of(seen: Seen) -> list[str]:
     ("file", "old", "new", "told"),
     [("tools.py", '"one "', '"two "', "two Ana"), ("helping.py", "'Ana'", "'Ben'", "one Ben")],
 )
-def test_a_changed_module_is_loaded_before_the_next_turn(
+def test_changed_module_is_reloaded_before_the_next_turn(
     project: Project, file: str, old: str, new: str, told: str
 ) -> None:
     seen = edited(project, (file, old, new), answers=[True, True])
     assert (greetings(seen), warnings_of(seen)) == (["one Ana", told], [])
 
 
-def test_a_broken_edit_keeps_what_was_loaded_and_is_told_once(project: Project) -> None:
+def test_broken_edit_keeps_the_loaded_module_and_is_reported_once(project: Project) -> None:
     edits = [
         ("tools.py", '"one "', '"two " )'),
         ("helping.py", "Ana", "Ana"),
@@ -685,14 +689,14 @@ def test_a_broken_edit_keeps_what_was_loaded_and_is_told_once(project: Project) 
     assert "tools.py:19:" in warning
 
 
-def test_an_edit_that_takes_a_listed_name_away_is_broken(project: Project) -> None:
+def test_edit_that_removes_a_listed_name_is_broken(project: Project) -> None:
     seen = edited(project, ("tools.py", "def greet", "def welcome"), answers=[True, True])
     assert greetings(seen) == ["one Ana", "one Ana"]
     [warning] = warnings_of(seen)
     assert "tools.py has no 'greet'; it offers: edit, welcome" in warning
 
 
-def test_a_yes_for_the_session_is_for_the_content_that_was_there(project: Project) -> None:
+def test_session_grant_is_bound_to_the_content_of_the_module(project: Project) -> None:
     always = ApprovalDecision(True, remember="session")
     same = edited(project, ("helping.py", "Ana", "Ana"), answers=[always])
     assert (greetings(same), len(same.asked)) == (["one Ana", "one Ana"], 1)
@@ -703,7 +707,7 @@ def test_a_yes_for_the_session_is_for_the_content_that_was_there(project: Projec
     ]
 
 
-def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -> None:
+def test_open_toolset_stays_until_the_session_ends(project: Project) -> None:
     module = EDITED + "\n\nfrom forge_cli import Toolset\n\n\nclass Kit(Toolset):\n    pass\n"
     worker(project, module, "edit", "greet", "Kit")
     project.write("helping.py", "NAME = 'Ana'\n")
@@ -734,7 +738,7 @@ query_schema = {"type": "object", "properties": {"sql": {"type": "string"}}, "re
 """
 
 
-def test_a_schema_beside_a_wrapper_fits_what_the_wrapper_takes(project: Project) -> None:
+def test_schema_beside_a_wrapper_matches_its_parameters(project: Project) -> None:
     project.write("tools.py", WRAPPED)
     project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [query]}}\n"

@@ -131,7 +131,7 @@ def opened(project: Project) -> Open:
 
 
 @LEVELS
-async def test_a_session_while_it_goes_on_and_an_exit_code_at_the_end(
+async def test_running_command_has_a_session_id_and_an_exit_code_at_its_end(
     opened: Open, level: str
 ) -> None:
     async with opened(level=level) as hands:
@@ -149,7 +149,7 @@ async def test_a_session_while_it_goes_on_and_an_exit_code_at_the_end(
         }
 
 
-async def test_commands_that_run_on_are_told_whenever_that_changes(opened: Open) -> None:
+async def test_running_commands_are_reported_on_every_change(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("true", ENOUGH)
         await hands.start("read x")
@@ -165,14 +165,14 @@ async def test_commands_that_run_on_are_told_whenever_that_changes(opened: Open)
     assert running == [[first], [first, second], [second]]
 
 
-async def test_one_that_ends_in_time_never_becomes_a_session(opened: Open) -> None:
+async def test_command_that_ends_in_time_has_no_session(opened: Open) -> None:
     async with opened() as hands:
         ended = await hands.start("echo out; echo err >&2", ENOUGH)
         assert (ended.status, ended.text()) == ("success", "exit code: 0\nout\nerr\n")
         assert "open sessions: none" in (await hands.write()).text()
 
 
-async def test_what_is_unread_comes_exactly_once(opened: Open) -> None:
+async def test_unread_output_is_returned_exactly_once(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("cat")
         for word in ("one", "two", "three"):
@@ -182,7 +182,7 @@ async def test_what_is_unread_comes_exactly_once(opened: Open) -> None:
         assert hands.heard == "one\ntwo\nthree\n"
 
 
-async def test_output_above_the_bound_comes_with_later_calls(opened: Open) -> None:
+async def test_output_beyond_the_limit_is_returned_by_later_calls(opened: Open) -> None:
     async with opened() as hands:
         outcome = await hands.start("seq 20000", ENOUGH, max_output_tokens=100)
         assert len(said(outcome)) == 400
@@ -197,7 +197,7 @@ async def test_output_above_the_bound_comes_with_later_calls(opened: Open) -> No
         assert hands.heard == "".join(f"{number}\n" for number in range(1, 20001))
 
 
-async def test_a_flood_that_nobody_reads_is_bounded(opened: Open) -> None:
+async def test_unread_output_is_bounded(opened: Open) -> None:
     async with opened() as hands:
         outcome = await hands.start(
             "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last", ENOUGH
@@ -209,7 +209,7 @@ async def test_a_flood_that_nobody_reads_is_bounded(opened: Open) -> None:
         assert "bytes cut ...]" in hands.heard
 
 
-async def test_what_stays_in_the_background_does_not_hold_a_session_open(opened: Open) -> None:
+async def test_background_process_does_not_keep_a_session_open(opened: Open) -> None:
     sleeping = tag()
     async with opened() as hands:
         ended = await hands.start(f"sleep {sleeping} & echo hi", ENOUGH)
@@ -221,7 +221,7 @@ async def test_what_stays_in_the_background_does_not_hold_a_session_open(opened:
 # --- where, and how many
 
 
-async def test_an_unknown_session_is_refused_and_nobody_is_asked(opened: Open) -> None:
+async def test_unknown_session_is_refused_without_a_question(opened: Open) -> None:
     async with opened() as hands:
         outcome = await hands.write("rm -rf /\n", session_id=7)
         assert (outcome.status, outcome.error) == (
@@ -233,7 +233,7 @@ async def test_an_unknown_session_is_refused_and_nobody_is_asked(opened: Open) -
         assert (hands.asked, hands.verdicts) == ([], ["preApproved"])
 
 
-async def test_only_so_many_at_a_time(opened: Open) -> None:
+async def test_open_sessions_are_limited(opened: Open) -> None:
     async with opened() as hands:
         for _ in range(8):
             assert (await hands.start("cat")).status == "success"
@@ -244,7 +244,7 @@ async def test_only_so_many_at_a_time(opened: Open) -> None:
         assert (await hands.start("cat")).text().startswith("session_id: 9")
 
 
-async def test_another_folder_asks(opened: Open, project: Project) -> None:
+async def test_other_folder_asks(opened: Open, project: Project) -> None:
     async with opened() as hands:
         outcome = await hands.start("echo hi; pwd", ENOUGH, workdir="/here/sub")
         assert said(outcome) == f"hi\n{project.folder / 'sub'}\n"
@@ -260,7 +260,7 @@ async def test_another_folder_asks(opened: Open, project: Project) -> None:
 @pytest.mark.parametrize(
     "workdir", ["/here/none", "/here/worker.yaml", "/etc", "/here/../..", "none"]
 )
-async def test_no_such_folder_is_refused_and_nobody_is_asked(opened: Open, workdir: str) -> None:
+async def test_missing_folder_is_refused_without_a_question(opened: Open, workdir: str) -> None:
     async with opened() as hands:
         assert (await hands.start("make", workdir=workdir)).status == "error"
         assert hands.asked == []
@@ -290,7 +290,7 @@ async def test_each_line_for_a_bare_shell_is_judged(opened: Open, project: Proje
 
 
 @LEVELS
-async def test_of_reading_only_plain_forms_count_in_sessions(opened: Open, level: str) -> None:
+async def test_reading_set_covers_only_plain_forms_in_sessions(opened: Open, level: str) -> None:
     """Nothing holds a session to reading, also where lines of the tool ``shell`` are."""
     async with opened(level=level, rules="      - {use: reading}\n") as hands:
         await hands.start("bash")
@@ -303,7 +303,7 @@ async def test_of_reading_only_plain_forms_count_in_sessions(opened: Open, level
         assert (len(hands.asked), hands.asked[-1].tool_name) == (6, "exec_command")
 
 
-async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Open) -> None:
+async def test_shell_after_an_uncovered_line_always_asks(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("bash")
         await hands.write("alias echo=make\n")
@@ -317,7 +317,7 @@ async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Op
         assert (await hands.write("rm x\n")).status == "blocked"
 
 
-async def test_what_was_refused_was_not_written(opened: Open) -> None:
+async def test_refused_input_is_not_written(opened: Open) -> None:
     async with opened(True, False) as hands:
         await hands.start("bash")
         assert (await hands.write("printf no\n")).status == "denied"
@@ -340,7 +340,7 @@ async def test_what_was_refused_was_not_written(opened: Open) -> None:
         ("echo one; \\\n", "rm x\n", 1, "blocked"),
     ],
 )
-async def test_a_line_in_two_pieces_is_judged_as_a_whole(
+async def test_line_in_two_pieces_is_judged_as_a_whole(
     opened: Open, first: str, second: str, asked: int, status: str
 ) -> None:
     async with opened() as hands:
@@ -369,7 +369,7 @@ async def test_a_line_in_two_pieces_is_judged_as_a_whole(
         ("cat worker.yaml\necho one\n# rm x\n", False),
     ],
 )
-async def test_no_command_takes_a_piece_of_the_next_line(
+async def test_command_cannot_read_the_next_line_as_its_input(
     opened: Open, text: str, asks: bool
 ) -> None:
     """With ``head -c 2`` before it, ``# rm x`` is not a comment to the shell."""
@@ -380,7 +380,7 @@ async def test_no_command_takes_a_piece_of_the_next_line(
             assert "may read the lines after it" in hands.asked[1].reason
 
 
-async def test_a_shell_in_which_a_command_may_wait_for_input_asks_from_then_on(
+async def test_shell_with_a_command_that_may_wait_for_input_always_asks(
     opened: Open,
 ) -> None:
     async with opened() as hands:
@@ -393,7 +393,7 @@ async def test_a_shell_in_which_a_command_may_wait_for_input_asks_from_then_on(
         assert (await hands.write("rm x\n")).status == "blocked"
 
 
-async def test_a_shell_in_another_folder_asks_for_each_line(opened: Open) -> None:
+async def test_shell_in_another_folder_asks_for_each_line(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("bash", workdir="/here/sub")
         await hands.write("echo there > scratch/x\n")
@@ -404,7 +404,7 @@ async def test_a_shell_in_another_folder_asks_for_each_line(opened: Open) -> Non
         )
 
 
-async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, project: Project) -> None:
+async def test_writes_after_cd_are_judged_in_the_new_folder(opened: Open, project: Project) -> None:
     async with opened() as hands:
         await hands.start("bash")
         await hands.write("echo here > scratch/x\n")
@@ -416,7 +416,7 @@ async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, projec
     assert (project.read("scratch/x"), project.read("sub/scratch/x")) == ("here\n", "there\n")
 
 
-async def test_a_shell_that_may_have_made_links_asks_before_it_writes(opened: Open) -> None:
+async def test_shell_that_may_have_made_links_asks_before_writing(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("bash")
         await hands.write("echo x > scratch/x\n")
@@ -428,7 +428,7 @@ async def test_a_shell_that_may_have_made_links_asks_before_it_writes(opened: Op
         assert "ln may have made links" in hands.asked[1].reason
 
 
-async def test_the_rules_follow_a_shell_into_other_folders(opened: Open, project: Project) -> None:
+async def test_rules_follow_a_shell_into_other_folders(opened: Open, project: Project) -> None:
     project.write("sub/a", "")
     async with opened() as hands:
         await hands.start("bash")
@@ -447,7 +447,7 @@ async def test_the_rules_follow_a_shell_into_other_folders(opened: Open, project
 @pytest.mark.parametrize(
     "command", ["bash -i", "/bin/bash", "bash < /dev/stdin", "exec bash", "python3 -i", "tail -f"]
 )
-async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> None:
+async def test_input_for_other_programs_asks(opened: Open, command: str) -> None:
     async with opened() as hands:
         await hands.start(command)
         before = len(hands.asked)
@@ -473,7 +473,7 @@ OTHER_SHELLS = [
 ]
 
 
-def test_only_bash_as_it_is_started_here_is_read() -> None:
+def test_only_plain_bash_counts_as_a_bare_shell() -> None:
     bare = ["bash", " bash --norc --noprofile ", "'bash'"]
     others = [
         *OTHER_SHELLS,
@@ -494,7 +494,7 @@ def test_only_bash_as_it_is_started_here_is_read() -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", pytest.param("dash", marks=pytest.mark.needs("dash"))])
-async def test_another_shell_asks_for_every_line_and_starts_nothing_that_is_blocked(
+async def test_other_shell_asks_for_every_line_and_starts_nothing_blocked(
     opened: Open, project: Project, shell: str
 ) -> None:
     async with opened() as hands:
@@ -514,7 +514,7 @@ async def test_another_shell_asks_for_every_line_and_starts_nothing_that_is_bloc
         assert project.folder.joinpath("worker.yaml").exists()
 
 
-async def test_a_yes_to_input_is_for_once(opened: Open) -> None:
+async def test_yes_to_input_counts_once(opened: Open) -> None:
     async with opened(*[ApprovalDecision(True, remember="session")] * 3) as hands:
         await hands.start("cat")
         await hands.write("again\n")
@@ -523,7 +523,7 @@ async def test_a_yes_to_input_is_for_once(opened: Open) -> None:
         assert len(hands.asked) == 2
 
 
-async def test_what_reads_no_more_is_told_of(opened: Open) -> None:
+async def test_process_that_closed_its_input_is_reported(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("exec <&-; echo deaf; exec sleep 300")
         await hands.hear("deaf\n")
@@ -538,7 +538,7 @@ async def test_what_reads_no_more_is_told_of(opened: Open) -> None:
 
 
 @LEVELS
-async def test_an_interrupt_needs_no_consent_and_ends_a_program(opened: Open, level: str) -> None:
+async def test_interrupt_needs_no_consent_and_ends_a_program(opened: Open, level: str) -> None:
     async with opened(level=level) as hands:
         await hands.start("echo up; exec sleep 300")
         await hands.hear("up\n")
@@ -548,7 +548,7 @@ async def test_an_interrupt_needs_no_consent_and_ends_a_program(opened: Open, le
         assert [request.tool_name for request in hands.asked] == ["exec_command"]
 
 
-async def test_the_end_of_the_input_is_judged_as_what_it_ends(opened: Open) -> None:
+async def test_end_of_input_is_judged_like_the_line_it_completes(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("wc -c")
         await hands.start("bash")
@@ -558,7 +558,7 @@ async def test_the_end_of_the_input_is_judged_as_what_it_ends(opened: Open) -> N
 
 
 @LEVELS
-async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
+async def test_interrupted_shell_continues(opened: Open, level: str) -> None:
     async with opened(level=level) as hands:
         await hands.start("bash")
         await hands.write("sleep 300; echo code $?\n")
@@ -576,7 +576,7 @@ async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
 
 @pytest.mark.few(1)
 @LEVELS
-async def test_nothing_outlives_the_session(opened: Open, level: str, tmp_path: Path) -> None:
+async def test_processes_end_with_the_session(opened: Open, level: str, tmp_path: Path) -> None:
     sleeping = tag()
     async with opened(level=level) as hands:
         await hands.start(
@@ -589,7 +589,7 @@ async def test_nothing_outlives_the_session(opened: Open, level: str, tmp_path: 
     assert sleepers(sleeping) == []
 
 
-async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project: Project) -> None:
+async def test_interrupted_start_leaves_no_process(opened: Open, project: Project) -> None:
     sleeping = tag()
     async with opened() as hands, anyio.create_task_group() as tasks:
         with gate(project.folder) as up:
@@ -614,7 +614,7 @@ async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project
 @pytest.mark.parametrize(
     ("encoding", "written"), [("ISO-8859-1", "e9"), ("UTF-8", "c3 a9"), ("ANSI_X3.4-1968", "c3 a9")]
 )
-async def test_text_goes_both_ways_in_the_encoding_of_the_locale(
+async def test_text_is_encoded_by_the_locale(
     opened: Open, monkeypatch: pytest.MonkeyPatch, encoding: str, written: str
 ) -> None:
     monkeypatch.setattr(locale, "getencoding", lambda: encoding)
@@ -635,7 +635,7 @@ async def test_text_goes_both_ways_in_the_encoding_of_the_locale(
         ),
     ],
 )
-async def test_what_the_locale_cannot_write_is_named_and_nothing_is_written(
+async def test_text_that_the_locale_cannot_encode_is_not_written(
     opened: Open, monkeypatch: pytest.MonkeyPatch, encoding: str, chars: str, problem: str
 ) -> None:
     monkeypatch.setattr(locale, "getencoding", lambda: encoding)

@@ -154,7 +154,7 @@ def problem_of(project: Project) -> str:
         ("nested", ["add", "minus"], ["6", "4"]),
     ],
 )
-def test_what_a_name_may_stand_for(
+def test_import_names_a_function_class_or_object(
     sums: Project, name: str, tools: list[str], results: list[str]
 ) -> None:
     worker(sums, f"{{package: sums, import: {name}, approval: {{default: preApproved}}}}")
@@ -164,7 +164,7 @@ def test_what_a_name_may_stand_for(
     assert set(seen.statuses) == {"success"}
 
 
-def test_a_toolset_lives_as_long_as_the_worker(sums: Project) -> None:
+def test_toolset_lives_as_long_as_the_worker(sums: Project) -> None:
     worker(sums, "{package: sums, import: Ledger}")
     model = Listener()
     sums.run(model=model)
@@ -172,7 +172,7 @@ def test_a_toolset_lives_as_long_as_the_worker(sums: Project) -> None:
     assert sums.read("ledger") == "open, closed"
 
 
-def test_a_module_inside_a_package(install: Install, project: Project) -> None:
+def test_module_inside_a_package_can_be_named(install: Install, project: Project) -> None:
     install({"house/__init__.py": "", "house/room.py": SUMS, "house/cellar.py": "1 / 0"})
     worker(project, "{package: house, import: room.add}", "{package: house.room, import: less}")
     assert offered(project) == ("add", "less")
@@ -182,7 +182,7 @@ def test_a_module_inside_a_package(install: Install, project: Project) -> None:
     )
 
 
-def test_several_sections_each_with_its_own_consent_and_prefix(sums: Project) -> None:
+def test_several_sections_have_their_own_approval_and_prefix(sums: Project) -> None:
     worker(
         sums,
         "{package: sums, import: add, approval: {default: preApproved}}",
@@ -208,7 +208,7 @@ def test_several_sections_each_with_its_own_consent_and_prefix(sums: Project) ->
     ]
 
 
-def test_the_list_shows_where_each_comes_from(sums: Project, install: Install) -> None:
+def test_tool_list_shows_the_source_of_each(sums: Project, install: Install) -> None:
     site = install(
         {
             "coins.py": "def toss() -> str:\n    'Toss a coin.'\n    return 'heads'\n",
@@ -335,7 +335,7 @@ class Needy(sums.Toolset):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(
+def test_problem_of_a_package_is_reported_with_its_place(
     sums: Project, install: Install, section: str, problem: str
 ) -> None:
     install(
@@ -350,7 +350,7 @@ def test_what_is_wrong_is_said_with_its_place(
     assert problem_of(sums) == f"WORKER:{problem}"
 
 
-def test_the_place_of_the_section_that_is_wrong(sums: Project) -> None:
+def test_invalid_section_is_reported_with_its_place(sums: Project) -> None:
     worker(sums, "{package: sums, import: add}", "{package: sums, import: les}")
     assert (
         problem_of(sums)
@@ -362,20 +362,18 @@ def test_the_place_of_the_section_that_is_wrong(sums: Project) -> None:
     assert problem_of(sums).endswith("toolsets.external[0]: must be a mapping, not 'just a word'")
 
 
-def test_two_sections_that_offer_one_name(sums: Project) -> None:
+def test_two_sections_with_the_same_tool_name_are_an_error(sums: Project) -> None:
     worker(sums, "{package: sums, import: add}", "{package: sums, import: pair}")
     assert "two tools called 'add'" in problem_of(sums)
 
 
-def test_nothing_is_imported_before_a_worker_names_it(sums: Project) -> None:
+def test_package_is_not_imported_before_a_worker_names_it(sums: Project) -> None:
     sums.write("worker.yaml", "name: w\ntoolsets: {}\n")
     sums.run("Nothing to do.")
     assert "sums" not in sys.modules
 
 
-def test_a_yes_for_the_session_is_for_the_same_call_of_the_same_package(
-    sums: Project, install: Install
-) -> None:
+def test_session_grant_is_bound_to_call_and_package(sums: Project, install: Install) -> None:
     install({"more.py": SUMS})
     worker(sums, "{package: sums, import: add}", "{package: more, import: add, prefix: more}")
     once = [call("add", a=1), call("add", a=1, b=1), call("more_add", a=1), call("add", a=2)]

@@ -221,14 +221,14 @@ def test_tools_of_other_frameworks_ask_and_work(shaped: Project, name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["crew", "old_crew"])
-def test_the_description_of_a_crewai_tool_is_its_own_sentence(shaped: Project, name: str) -> None:
+def test_crewai_tool_keeps_only_its_own_description(shaped: Project, name: str) -> None:
     worker(shaped, name)
     model = Listener()
     shaped.run(model=model)
     assert [tool.description for tool in model.requests[0].tools] == ["Double a number."]
 
 
-def test_args_are_validated_before_the_framework_sees_them(shaped: Project) -> None:
+def test_args_are_validated_before_the_framework_gets_them(shaped: Project) -> None:
     worker(shaped, "several", more=", approval: {default: preApproved}")
     made = [
         call("chain", a="x"),
@@ -259,7 +259,7 @@ class Meeting:
         self.everybody.wait(20)
 
 
-def test_no_call_waits_for_the_thread_of_another() -> None:
+def test_calls_do_not_wait_for_the_threads_of_others() -> None:
     async def work() -> None:
         [tool] = adapt(Meeting())
         with anyio.fail_after(60):
@@ -283,14 +283,16 @@ def test_no_call_waits_for_the_thread_of_another() -> None:
         ("Picky", "the class 'Picky' (smolagents) needs arguments: "),
     ],
 )
-def test_what_cannot_be_taken_is_said(shaped: Project, name: str, problem: str) -> None:
+def test_unsupported_object_is_reported(shaped: Project, name: str, problem: str) -> None:
     worker(shaped, name)
     with pytest.raises(WorkerError) as caught:
         shaped.run("never said")
     assert f"toolsets.external: standins: {problem}" in str(caught.value)
 
 
-def test_the_policy_tells_that_zones_do_not_bind_them(shaped: Project, tmp_path: Path) -> None:
+def test_policy_states_that_zones_do_not_limit_framework_tools(
+    shaped: Project, tmp_path: Path
+) -> None:
     worker(shaped, "several", more=", approval: {tools: {smol: preApproved}}")
     env = {"PYTHONPATH": str(tmp_path / "site")}
     rows = shaped.forge("worker", "show", "worker.yaml", "--policy", env=env).stdout.splitlines()
@@ -353,7 +355,7 @@ REAL = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("package", REAL)
-def test_the_frameworks_themselves(shaped: Project, package: str, tmp_path: Path) -> None:
+def test_installed_frameworks_work(shaped: Project, package: str, tmp_path: Path) -> None:
     """``nox -s long`` installs them."""
     pytest.importorskip(package)
     module = f"real_{package.partition('.')[0]}"
@@ -367,7 +369,7 @@ def test_the_frameworks_themselves(shaped: Project, package: str, tmp_path: Path
     assert seen.outcomes[0].value.text() == "42"
 
 
-def test_annotations_of_a_package_are_no_promise_to_forge(
+def test_package_annotations_are_not_trusted(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(project.folder))

@@ -51,7 +51,7 @@ def note(project: Project) -> Path:
     return file
 
 
-def test_a_worker_of_the_same_name_elsewhere_has_notes_of_its_own(worker: Project) -> None:
+def test_worker_of_the_same_name_elsewhere_has_its_own_notes(worker: Project) -> None:
     worker.write("clone/worker.yaml", worker.read("worker.yaml"))
     (worker.folder / "link").symlink_to(worker.folder, target_is_directory=True)
     save(worker, "prices", "bread: 2\n")
@@ -61,7 +61,7 @@ def test_a_worker_of_the_same_name_elsewhere_has_notes_of_its_own(worker: Projec
     assert get(worker, "prices").result.response == "bread: 2\n"
 
 
-def test_a_note_survives_the_session(worker: Project) -> None:
+def test_note_survives_the_session(worker: Project) -> None:
     assert save(worker, "prices", "# Prices\r\nbread: 2\n").statuses == ["success"]
     seen = get(worker, "prices")
     assert seen.outcomes[0].value == FileContent("prices", "# Prices\r\nbread: 2\n", size=19)
@@ -71,7 +71,7 @@ def test_a_note_survives_the_session(worker: Project) -> None:
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"# Prices\r\nbread: 2\n", 0o600)
 
 
-def test_saving_asks_and_shows_the_change(worker: Project) -> None:
+def test_saving_a_note_asks_and_shows_the_change(worker: Project) -> None:
     save(worker, "prices", "bread: 2\n")
     seen = save(worker, "prices", "bread: 3\n")
     (request,) = seen.asked
@@ -81,7 +81,7 @@ def test_saving_asks_and_shows_the_change(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("before", [None, "bread: 2\n"])
-def test_no_saves_nothing(worker: Project, before: str | None) -> None:
+def test_denied_note_is_not_saved(worker: Project, before: str | None) -> None:
     if before is not None:
         save(worker, "prices", before)
     assert save(worker, "prices", "bread: 3\n", False).statuses == ["denied"]
@@ -90,7 +90,7 @@ def test_no_saves_nothing(worker: Project, before: str | None) -> None:
     assert get(worker, "prices").statuses == (["error"] if before is None else ["success"])
 
 
-def test_a_note_that_changed_meanwhile_is_shown_again(worker: Project) -> None:
+def test_note_changed_meanwhile_is_shown_again(worker: Project) -> None:
     save(worker, "prices", "bread: 2\n")
     asked: list[ApprovalRequest] = []
 
@@ -106,7 +106,7 @@ def test_a_note_that_changed_meanwhile_is_shown_again(worker: Project) -> None:
     assert seen.outcomes[0].value.original == "milk: 1\n"
 
 
-def test_each_worker_has_its_own(worker: Project) -> None:
+def test_workers_have_separate_notes(worker: Project) -> None:
     save(worker, "prices", "bread: 2\n")
     seen = get(worker, "prices", worker="other.yaml")
     assert (seen.statuses, seen.result.response) == (
@@ -115,7 +115,7 @@ def test_each_worker_has_its_own(worker: Project) -> None:
     )
 
 
-def test_an_unknown_topic_lists_those_that_are_known(worker: Project) -> None:
+def test_unknown_topic_lists_the_known_ones(worker: Project) -> None:
     save(worker, "prices", "")
     save(worker, "customers", "")
     assert (
@@ -126,19 +126,19 @@ def test_an_unknown_topic_lists_those_that_are_known(worker: Project) -> None:
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("memory_id", OUTSIDE)
-def test_a_topic_is_no_path(worker: Project, memory_id: str) -> None:
+def test_topic_is_not_a_path(worker: Project, memory_id: str) -> None:
     assert get(worker, memory_id).statuses == ["invalid"]
     seen = save(worker, memory_id, "x")
     assert (seen.statuses, seen.asked) == (["invalid"], [])
     assert not worker.home.joinpath("memory").exists()
 
 
-def test_a_note_has_a_limit(worker: Project) -> None:
+def test_note_has_a_size_limit(worker: Project) -> None:
     assert save(worker, "long", "x" * 256 * 1024).statuses == ["success"]
     assert save(worker, "long", "x" * (256 * 1024 + 1)).statuses == ["invalid"]
 
 
-def test_what_cannot_be_kept_or_read_is_told(worker: Project) -> None:
+def test_memory_failure_is_reported(worker: Project) -> None:
     worker.home.mkdir()
     (worker.home / "memory").write_text("in the way")
     seen = save(worker, "prices", "x")
@@ -146,7 +146,7 @@ def test_what_cannot_be_kept_or_read_is_told(worker: Project) -> None:
     assert "the note on 'prices' cannot be read: Not a directory" in seen.result.response
 
 
-def test_the_model_is_told_the_topics(worker: Project) -> None:
+def test_prompt_lists_the_topics(worker: Project) -> None:
     save(worker, "prices", "")
     model = Listener()
     worker.run(model=model)

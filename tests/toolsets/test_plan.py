@@ -38,7 +38,7 @@ def shown(value: Custom) -> list[str]:
     return screen.getvalue().splitlines()
 
 
-def test_a_plan_is_kept_and_asks_nobody(worker: Project) -> None:
+def test_plan_is_stored_without_asking(worker: Project) -> None:
     seen = update(worker, plan=STEPS, explanation="first things first")
     (outcome,) = seen.outcomes
     assert outcome.status == "success"
@@ -48,7 +48,7 @@ def test_a_plan_is_kept_and_asks_nobody(worker: Project) -> None:
     assert [decided.verdict for decided in seen.of(ApprovalDecided)] == ["preApproved"]
 
 
-def test_it_is_a_checklist_on_the_terminal(worker: Project) -> None:
+def test_plan_is_a_checklist_on_the_terminal(worker: Project) -> None:
     (outcome,) = update(worker, plan=STEPS, explanation="first things first").outcomes
     ticked = ["[x] read the notes", "[>] write the report", "[ ] send it"]
     assert shown(outcome.value) == ["first things first", *ticked]
@@ -57,7 +57,7 @@ def test_it_is_a_checklist_on_the_terminal(worker: Project) -> None:
     )
 
 
-def test_one_step_at_a_time(worker: Project) -> None:
+def test_plan_has_at_most_one_step_in_progress(worker: Project) -> None:
     both = [{"step": name, "status": "in_progress"} for name in "ab"]
     (outcome,) = update(worker, plan=both).outcomes
     assert (outcome.status, outcome.error) == (
@@ -67,7 +67,7 @@ def test_one_step_at_a_time(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("status", ["pending", "completed"])
-def test_no_step_need_be_in_progress(worker: Project, status: str) -> None:
+def test_plan_may_have_no_step_in_progress(worker: Project, status: str) -> None:
     assert update(worker, plan=[{"step": "a", "status": status}] * 2).statuses == ["success"]
     assert update(worker, plan=[]).statuses == ["success"]
 
@@ -84,11 +84,11 @@ def test_no_step_need_be_in_progress(worker: Project, status: str) -> None:
         [{"step": "a", "status": "pending", "note": "x"}],
     ],
 )
-def test_what_is_no_plan_is_refused(worker: Project, plan: Any) -> None:
+def test_invalid_plan_is_refused(worker: Project, plan: Any) -> None:
     assert update(worker, plan=plan).statuses == ["invalid"]
 
 
-def test_the_model_is_told_to_use_it(worker: Project) -> None:
+def test_prompt_recommends_the_plan(worker: Project) -> None:
     model = Listener()
     worker.run(model=model)
     assert model.system[0].startswith(

@@ -116,7 +116,7 @@ def verdict(project: Project, command: str) -> str:
         ),
     ],
 )
-def test_a_decision_says_which_rule_and_where(
+def test_decision_names_the_rule_and_its_place(
     worker: Project, command: str, approval: str, rule: str, line: int, reason: str
 ) -> None:
     seen = shell(worker, command)
@@ -134,19 +134,19 @@ def test_a_decision_says_which_rule_and_where(
     ]
 
 
-def test_what_cannot_be_analysed_asks_and_blames_no_rule(worker: Project) -> None:
+def test_unanalysable_line_asks_without_naming_a_rule(worker: Project) -> None:
     (decided,) = shell(worker, "echo $(make)").of(ApprovalDecided)
     assert (decided.verdict, decided.rule, decided.where) == ("ask", None, None)
 
 
-def test_blocked_stays_blocked_whoever_agrees(worker: Project) -> None:
+def test_blocked_command_stays_blocked_despite_approval(worker: Project) -> None:
     seen = shell(worker, "sudo git push", approval_mode="approve_all")
     assert seen.statuses == ["blocked"]
     assert seen.result.response.startswith("shell is blocked: ")
     assert [denial["by"] for denial in seen.result.denials] == ["rule"]
 
 
-def test_a_request_tells_the_parts_and_the_rule_that_would_cover(worker: Project) -> None:
+def test_request_lists_the_parts_and_a_rule_that_would_cover_them(worker: Project) -> None:
     seen = shell(worker, "echo hi && make test", answers=[False])
     (request,) = seen.asked
     assert request.details == (
@@ -159,12 +159,12 @@ def test_a_request_tells_the_parts_and_the_rule_that_would_cover(worker: Project
     assert required.payload()["details"] == list(request.details)
 
 
-def test_a_yes_runs_it(worker: Project) -> None:
+def test_yes_runs_the_command(worker: Project) -> None:
     seen = shell(worker, "printf 'a\\tb'", answers=[True])
     assert (seen.statuses, seen.result.response) == (["success"], "exit code: 0\na\tb")
 
 
-def test_the_default_is_for_what_no_rule_covers(project: Project) -> None:
+def test_default_applies_to_commands_without_a_rule(project: Project) -> None:
     with_shell(project, "{default: blocked, rules: [{pattern: echo, approval: preApproved}]}")
     assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == [
         "preApproved",
@@ -192,7 +192,7 @@ policy:
 """
 
 
-def test_the_users_rules_tighten_and_do_not_loosen(worker: Project) -> None:
+def test_user_rules_can_only_tighten(worker: Project) -> None:
     with_policy(worker, USER)
     lines = ("cat x", "git fetch", "echo hi", "date", "git push")
     assert [verdict(worker, line) for line in lines] == [
@@ -232,7 +232,7 @@ def test_the_users_rules_tighten_and_do_not_loosen(worker: Project) -> None:
         ),
     ],
 )
-def test_a_mistake_in_them_is_found_at_once(
+def test_invalid_user_rule_is_reported_at_once(
     worker: Project, policy: str, place: str, problem: str
 ) -> None:
     with_policy(worker, policy)
@@ -281,7 +281,7 @@ toolsets:
         ("cd /scratch/deep && echo hi > down/a", "ask"),
     ],
 )
-def test_a_redirection_needs_the_consent_of_the_zone(
+def test_redirection_needs_the_approval_of_the_zone(
     project: Project, command: str, approval: str
 ) -> None:
     project.write("worker.yaml", ZONES)
@@ -338,7 +338,7 @@ toolsets:
         ("cd sub && wc notes", "preApproved"),
     ],
 )
-def test_a_command_reads_what_the_zone_of_the_real_file_lets_it_read(
+def test_read_is_judged_by_the_zone_of_the_real_file(
     project: Project, command: str, approval: str
 ) -> None:
     project.write("worker.yaml", READING)
@@ -357,7 +357,7 @@ def test_a_command_reads_what_the_zone_of_the_real_file_lets_it_read(
     assert shell(project, command).of(ApprovalDecided)[0].verdict == approval
 
 
-def test_without_a_zone_around_the_working_directory_plain_files_are_read_and_links_ask(
+def test_plain_files_are_read_and_links_ask_without_a_zone(
     project: Project,
 ) -> None:
     zones = "[{name: scratch, mode: rw}]"
@@ -375,7 +375,7 @@ def test_without_a_zone_around_the_working_directory_plain_files_are_read_and_li
     assert verdicts == ["preApproved", "ask"]
 
 
-def test_a_zone_says_why_it_asks(project: Project) -> None:
+def test_zone_explains_why_it_asks(project: Project) -> None:
     project.write("worker.yaml", ZONES)
     project.write("scratch/drafts/old", "")
     project.write("output/kept", "kept")
@@ -387,7 +387,7 @@ def test_a_zone_says_why_it_asks(project: Project) -> None:
     assert decided.rule == "sandbox.zones.output.approval.write"
 
 
-def test_a_target_is_not_taken_for_one_in_a_zone_that_is_called_like_a_folder_of_the_host(
+def test_host_folder_named_like_a_zone_is_not_that_zone(
     project: Project,
 ) -> None:
     first = project.folder.resolve().parts[1]
@@ -401,7 +401,7 @@ def test_a_target_is_not_taken_for_one_in_a_zone_that_is_called_like_a_folder_of
 
 
 @pytest.mark.needs("bwrap")
-def test_a_confined_command_finds_zones_by_their_names(project: Project) -> None:
+def test_confined_command_finds_zones_by_their_names(project: Project) -> None:
     project.write("worker.yaml", ZONES.replace("isolation: off", "isolation: required"))
     project.write("scratch/drafts/old", "kept")
     assert told(project, "find /scratch /output").data["stdout"].split() == [
@@ -415,7 +415,7 @@ def test_a_confined_command_finds_zones_by_their_names(project: Project) -> None
     assert os.listdir(project.folder / "scratch/drafts") == ["old"]
 
 
-def test_the_workers_own_file_asks(project: Project) -> None:
+def test_file_of_the_worker_asks(project: Project) -> None:
     zones = (
         "{isolation: off, zones: [{name: code, path: ., mode: rw, approval: {write: preApproved}}]}"
     )
@@ -428,7 +428,7 @@ def test_the_workers_own_file_asks(project: Project) -> None:
 # --- what comes back
 
 
-def test_a_success_tells_everything(worker: Project) -> None:
+def test_successful_result_has_all_fields(worker: Project) -> None:
     value = told(worker, "echo out; echo err >&2")
     assert value.data.pop("durationMs") >= 0
     assert value == Custom(
@@ -447,7 +447,7 @@ def test_a_success_tells_everything(worker: Project) -> None:
     )
 
 
-def test_a_failure_is_an_error_that_carries_the_output(worker: Project) -> None:
+def test_failed_command_is_an_error_with_its_output(worker: Project) -> None:
     seen = shell(worker, "echo out; echo err >&2; exit 3", approval_mode="approve_all")
     (outcome,) = seen.outcomes
     assert (outcome.status, outcome.error) == ("error", "exit code: 3")
@@ -458,7 +458,7 @@ def test_a_failure_is_an_error_that_carries_the_output(worker: Project) -> None:
     assert (line["error"], line["value"]["data"]["stderr"]) == ("exit code: 3", "err\n")
 
 
-def test_a_signal_is_told(worker: Project) -> None:
+def test_signal_is_in_the_result(worker: Project) -> None:
     value = told(worker, "kill -9 $$")
     assert (value.data["exitCode"], value.data["signal"]) == (None, 9)
     assert value.summary == "exit code: 137 (ended by signal 9)"
@@ -469,14 +469,14 @@ def test_a_signal_is_told(worker: Project) -> None:
     ("command", "code", "number"),
     [("kill -9 $$", None, 9), ("exit 7", 7, None), ("exit 200", 200, None)],
 )
-def test_a_signal_is_told_of_a_confined_command_too(
+def test_signal_is_in_the_result_of_a_confined_command(
     project: Project, command: str, code: int | None, number: int | None
 ) -> None:
     value = told(with_shell(project, "{default: ask}", "{isolation: required}"), command)
     assert (value.data["exitCode"], value.data["signal"]) == (code, number)
 
 
-def test_a_timeout_keeps_what_was_said(worker: Project) -> None:
+def test_timeout_keeps_the_output(worker: Project) -> None:
     seen = worker.run(
         calls(call("shell", command="echo so far; exec sleep 300", timeout=0.5)),
         "{result}",
@@ -488,7 +488,7 @@ def test_a_timeout_keeps_what_was_said(worker: Project) -> None:
     assert seen.result.response == "stopped after 0.5 seconds\nso far\n"
 
 
-def test_the_worker_sets_the_timeout(project: Project) -> None:
+def test_worker_sets_the_timeout(project: Project) -> None:
     with_shell(project, "{timeout: 0.2}")
     assert told(project, "exec sleep 300").summary == "stopped after 0.2 seconds"
 
@@ -507,7 +507,7 @@ def test_output_is_bounded(worker: Project, noise: str) -> None:
     assert len(seen.result.response) <= 20_000
 
 
-def test_words_that_are_too_many_cannot_start(worker: Project) -> None:
+def test_overlong_command_line_is_an_error(worker: Project) -> None:
     seen = shell(worker, f"echo {'x' * 2**18}", approval_mode="approve_all")
     assert seen.statuses == ["error"]
     assert "cannot be started" in seen.result.response
@@ -516,7 +516,7 @@ def test_words_that_are_too_many_cannot_start(worker: Project) -> None:
 # --- what a command meets
 
 
-def test_the_environment_is_clean(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_environment_has_no_keys(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",
@@ -534,13 +534,13 @@ def test_the_environment_is_clean(project: Project, monkeypatch: pytest.MonkeyPa
     assert found["FORGE_WORKSPACE"] == found["PWD"] == str(project.folder)
 
 
-def test_there_is_no_input(worker: Project) -> None:
+def test_command_has_no_input(worker: Project) -> None:
     assert told(worker, "cat; read x || echo end").data["stdout"] == "end\n"
 
 
 @needs_proc
 @pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=pytest.mark.needs("bwrap"))])
-def test_what_is_left_in_the_background_neither_holds_the_call_nor_outlives_the_session(
+def test_background_process_does_not_delay_the_call_or_outlive_the_session(
     project: Project, level: str
 ) -> None:
     with_shell(project, "{timeout: 60}", f"{{isolation: {level}}}")
@@ -554,7 +554,7 @@ def test_what_is_left_in_the_background_neither_holds_the_call_nor_outlives_the_
 
 @needs_proc
 @pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=pytest.mark.needs("bwrap"))])
-def test_an_interrupt_stops_everything(project: Project, level: str) -> None:
+def test_interrupt_stops_all_processes(project: Project, level: str) -> None:
     with_shell(project, "{timeout: 60}", f"{{isolation: {level}}}")
     gate = project.folder / "gate"
     os.mkfifo(gate)
@@ -576,7 +576,7 @@ def test_an_interrupt_stops_everything(project: Project, level: str) -> None:
     assert sleepers(sleeping) == []
 
 
-def test_an_interrupted_command_keeps_what_it_printed(project: Project) -> None:
+def test_interrupted_command_keeps_its_output(project: Project) -> None:
     with_shell(project, "{timeout: 60}")
     os.mkfifo(project.folder / "gate")
     signal = InterruptSignal()
@@ -603,7 +603,7 @@ def test_an_interrupted_command_keeps_what_it_printed(project: Project) -> None:
     assert recorded["value"]["data"]["stdout"] == "one\n"
 
 
-def test_what_a_command_prints_is_shown_while_it_runs_and_not_recorded(project: Project) -> None:
+def test_output_is_shown_while_running_but_not_logged(project: Project) -> None:
     with_shell(project, "{timeout: 60}")
     gate = project.folder / "gate"
     os.mkfifo(gate)
@@ -640,7 +640,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("sandbox", ["{}", "{isolation: auto}", "{isolation: required}"])
-def test_a_confined_command_writes_in_its_zones_only(
+def test_confined_command_writes_only_in_its_zones(
     project: Project, home: Path, sandbox: str
 ) -> None:
     with_shell(project, "", sandbox)
@@ -652,7 +652,7 @@ def test_a_confined_command_writes_in_its_zones_only(
     assert value.data["stdout"].startswith("name: w\n")
 
 
-def test_off_is_off_without_quotes(project: Project, home: Path) -> None:
+def test_off_needs_no_quotes(project: Project, home: Path) -> None:
     with_shell(project, "", "{isolation: off}")
     assert told(project, "touch ~/there").data["exitCode"] == 0
     assert (home / "there").exists()
@@ -668,7 +668,7 @@ def test_off_is_off_without_quotes(project: Project, home: Path) -> None:
         ("{isolation: required, network: true}", True),
     ],
 )
-def test_the_network_is_there_or_not(project: Project, sandbox: str, reached: bool) -> None:
+def test_network_setting_applies(project: Project, sandbox: str, reached: bool) -> None:
     with_shell(project, "", sandbox)
     with socket.create_server(("127.0.0.1", 0)) as server:
         line = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}"
@@ -699,7 +699,7 @@ def only_bash(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_required_without_a_mechanism_is_refused(
+def test_required_isolation_without_a_mechanism_is_refused(
     project: Project, only_bash: dict[str, str]
 ) -> None:
     with_shell(project, "", "\n  isolation: required")
@@ -712,7 +712,9 @@ def test_required_without_a_mechanism_is_refused(
 
 
 @pytest.mark.long
-def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict[str, str]) -> None:
+def test_auto_isolation_without_a_mechanism_warns_once(
+    project: Project, only_bash: dict[str, str]
+) -> None:
     with_shell(project, "", "{isolation: auto}")
     twice = "[{tool: shell, input: {command: echo one}}, {tool: shell, input: {command: echo two}}]"
     project.write(
@@ -731,7 +733,7 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
     ("rules", "isolation", "times"),
     [("preApproved", "auto", 1), ("ask", "auto", 0), ("preApproved", "off", 0)],
 )
-def test_rules_without_a_mechanism_are_named_even_with_print(
+def test_rules_without_a_mechanism_are_reported_also_with_print(
     project: Project, only_bash: dict[str, str], rules: str, isolation: str, times: int
 ) -> None:
     with_shell(
@@ -747,7 +749,7 @@ def test_rules_without_a_mechanism_are_named_even_with_print(
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(("trace", "times"), [("debug", 1), ("normal", 0)])
-def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, times: int) -> None:
+def test_trace_names_the_confinement(project: Project, trace: str, times: int) -> None:
     with_shell(project, "", "{isolation: auto}")
     project.write("script.yaml", "turns: [{text: done}]")
     done = project.forge("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
@@ -760,7 +762,7 @@ def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, time
 @pytest.mark.long
 @pytest.mark.needs("Landlock")
 @pytest.mark.parametrize(("trace", "times"), [("summary", 1), ("quiet", 0)])
-def test_the_weaker_mechanism_is_a_warning(
+def test_weaker_mechanism_is_a_warning(
     project: Project, tmp_path: Path, trace: str, times: int
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -780,13 +782,15 @@ def test_the_weaker_mechanism_is_a_warning(
 
 
 @pytest.mark.long
-def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:
+def test_isolation_off_without_a_mechanism_is_silent(
+    project: Project, only_bash: dict[str, str]
+) -> None:
     with_shell(project, "", "{isolation: off}")
     assert Project.forge(project, "worker", "check", "worker.yaml", env=only_bash).stderr == ""
 
 
 @pytest.mark.needs("git")
-def test_git_obeys_no_files_that_a_zone_could_hold(project: Project) -> None:
+def test_git_ignores_config_files_in_zones(project: Project) -> None:
     """A folder made a repository by plain files, with a program that every look at it would start."""
     with_shell(
         project, "{rules: [{pattern: git status, approval: preApproved}]}", "{isolation: off}"
@@ -809,7 +813,7 @@ def test_git_obeys_no_files_that_a_zone_could_hold(project: Project) -> None:
     assert not planted.exists()
 
 
-def test_who_compiles_a_tool_by_hand_learns_that_forge_does_it(project: Project) -> None:
+def test_manual_compilation_of_a_tool_gets_a_hint(project: Project) -> None:
     folder = project.home / "tools" / "greet"
     folder.mkdir(parents=True)
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {default: preApproved}}\n")

@@ -109,7 +109,7 @@ def _made(project: Project, working: Path, case: Spelled, tool: str, path: str) 
     "path", ["/etc/hostname", "../outside.txt", "/near/../../etc/x", "~/x", "/nowhere/x", ".."]
 )
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "delete_file", "list_files"])
-def test_what_no_zone_covers_stays_refused_in_every_spelling(
+def test_path_outside_all_zones_is_refused_in_every_spelling(
     project: Project, path: str, tool: str
 ) -> None:
     project.write("outside.txt", "here")
@@ -122,7 +122,7 @@ def test_what_no_zone_covers_stays_refused_in_every_spelling(
     assert project.read("outside.txt") == "here"
 
 
-def test_results_name_files_so_that_they_can_be_used_again(project: Project) -> None:
+def test_results_name_files_in_a_reusable_form(project: Project) -> None:
     """What a search answers is an argument for the next call, and a path for a command in the working directory."""
     project.write("work/worker.yaml", f"name: w\n{ZONES}{TOOLS}")
     project.write("work/near/a.txt", "here\n")
@@ -138,7 +138,7 @@ def test_results_name_files_so_that_they_can_be_used_again(project: Project) -> 
         assert (again.statuses, len(again.of(TurnStart))) == (["success"], 2)
 
 
-def test_a_folder_called_tilde_keeps_its_place(project: Project) -> None:
+def test_folder_named_tilde_keeps_its_place(project: Project) -> None:
     """Results name it so that it can be used again, and a diff of git means it."""
     project.write(
         "work/worker.yaml",
@@ -170,7 +170,7 @@ def test_a_folder_called_tilde_keeps_its_place(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_the_home_itself_is_in_no_zone(project: Project) -> None:
+def test_home_itself_is_in_no_zone(project: Project) -> None:
     project.write("worker.yaml", f"name: w\n{TOOLS}")
     failures = []
     for path in ("~", "~/", "~/x", "~/.forge/tools/x/x.go", "~/../x", "~//.ssh/id_rsa"):
@@ -185,7 +185,7 @@ def test_the_home_itself_is_in_no_zone(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_command_that_names_a_file_with_a_tilde_asks(project: Project) -> None:
+def test_command_that_names_a_file_with_a_tilde_asks(project: Project) -> None:
     """Quoted it is a plain name for bash, else the home: neither is judged as the other."""
     zone = "{name: work, path: ., mode: rw, approval: {write: preApproved}}"
     shell = "toolsets: {shell: {rules: [{pattern: echo, approval: preApproved}]}}"

@@ -82,7 +82,7 @@ class Reader:
         ("../sibling/w.yaml", "../sibling/w.yaml"),
     ],
 )
-def test_where_a_worker_is_found(project: Project, entry: str, file: str) -> None:
+def test_worker_is_found_in_its_places(project: Project, entry: str, file: str) -> None:
     text = "name: helper\ndescription: Helps out"
     project.write(
         file, text if file.endswith(("yaml", "yml")) else f"---\n{text}\n---\nYou help.\n"
@@ -93,7 +93,7 @@ def test_where_a_worker_is_found(project: Project, entry: str, file: str) -> Non
     }
 
 
-def test_the_nearest_place_wins(project: Project) -> None:
+def test_nearest_place_takes_precedence(project: Project) -> None:
     files = [
         "helper.yaml",
         "helper.md",
@@ -111,7 +111,7 @@ def test_the_nearest_place_wins(project: Project) -> None:
     assert "there is no worker 'helper'" in refused(project)
 
 
-def test_an_absolute_path_and_a_link(project: Project, tmp_path: Path) -> None:
+def test_worker_may_be_an_absolute_path_or_a_link(project: Project, tmp_path: Path) -> None:
     (tmp_path / "far.yaml").write_text("name: far\n")
     (project.folder / "near.yaml").symlink_to(tmp_path / "far.yaml")
     for entry in (str(tmp_path / "far.yaml"), "near", "./near.yaml"):
@@ -119,7 +119,7 @@ def test_an_absolute_path_and_a_link(project: Project, tmp_path: Path) -> None:
         assert list(offered(project)) == ["far"]
 
 
-def test_what_the_model_is_offered(project: Project) -> None:
+def test_child_worker_tool_has_its_schema(project: Project) -> None:
     project.write("helper.yaml", "name: helper\n")
     boss(project, "[helper]", "prefix: ask")
     (tool,) = offered(project).values()
@@ -160,7 +160,7 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ("[3]", "boss.yaml:4:23: toolsets.workers.allowed[0]: must be"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_stands(
+def test_problem_of_an_allowed_worker_is_reported_with_its_place(
     project: Project, allowed: str, problem: str
 ) -> None:
     project.write("helper.yaml", "name: helper\n")
@@ -172,13 +172,13 @@ def test_what_is_wrong_is_said_where_it_stands(
     assert problem in refused(project)
 
 
-def test_a_broken_worker_also_says_who_allows_it(project: Project) -> None:
+def test_broken_worker_names_the_worker_that_allows_it(project: Project) -> None:
     project.write("broken.yaml", "nam: broken\n")
     boss(project, "[broken]")
     assert "'broken' is allowed in boss.yaml:4:23" in refused(project)
 
 
-def test_a_worker_called_like_another_tool_is_a_clash(project: Project) -> None:
+def test_worker_named_like_another_tool_is_a_conflict(project: Project) -> None:
     project.write("shell.yaml", "name: shell\n")
     project.write(
         "boss.yaml", "name: boss\ntoolsets:\n  shell: {}\n  workers: {allowed: [shell]}\n"
@@ -214,7 +214,7 @@ async def _said(text: str):
     yield TurnEnd("end")
 
 
-def test_files_go_along_with_a_task(project: Project) -> None:
+def test_attachments_are_sent_with_a_task(project: Project) -> None:
     project.write("a.txt", "hello")
     (project.folder / "b.png").write_bytes(PNG)
     (project.folder / "link.txt").symlink_to("a.txt")
@@ -242,7 +242,7 @@ def test_files_go_along_with_a_task(project: Project) -> None:
         ("big.bin", "is too large to attach"),
     ],
 )
-def test_files_are_read_as_the_caller_may_read_them(
+def test_attachments_are_read_with_the_permissions_of_the_caller(
     project: Project, path: str, problem: str
 ) -> None:
     project.write(".env", "KEY=1")
@@ -257,7 +257,7 @@ def test_files_are_read_as_the_caller_may_read_them(
     assert model.asked == []
 
 
-def test_the_zones_of_the_caller_count_and_not_those_of_the_worker(project: Project) -> None:
+def test_zones_of_the_caller_apply_instead_of_the_worker_zones(project: Project) -> None:
     project.write("data/a.txt", "hello")
     project.write("free/b.txt", "hello")
     zones = "sandbox: {zones: [{name: free, mode: ro}]}"
@@ -267,13 +267,13 @@ def test_the_zones_of_the_caller_count_and_not_those_of_the_worker(project: Proj
     assert seen.outcomes[-1].value.text() == "b.txt text/plain 5"
 
 
-def test_too_many_files_are_invalid_input(project: Project) -> None:
+def test_too_many_attachments_are_invalid_input(project: Project) -> None:
     project.write("a.txt", "hello")
     seen, _ = ask(project, *["a.txt"] * 21)
     assert seen.statuses == ["invalid"]
 
 
-def test_an_empty_task_is_refused(project: Project) -> None:
+def test_empty_task_is_refused(project: Project) -> None:
     project.write("helper.yaml", "name: helper\n")
     boss(project, "[helper]")
     turn = calls(

@@ -52,7 +52,7 @@ def facts_of(seen: Seen) -> Facts:
     return facts
 
 
-def test_no_words_of_a_toolset_pass_for_forge(project: Project) -> None:
+def test_toolset_status_cannot_impersonate_forge(project: Project) -> None:
     project.write("tools.py", TOOLS)
     project.write(
         "worker.yaml",
@@ -65,7 +65,7 @@ def test_no_words_of_a_toolset_pass_for_forge(project: Project) -> None:
     assert facts_of(seen).confinement == Facts().confinement
 
 
-def test_a_program_that_shows_a_status_says_its_words_only() -> None:
+def test_status_of_a_program_has_no_other_fields() -> None:
     bus, seen = EventBus(), list[Event]()
     bus.subscribe(seen.append)
     for words in SPOOFS:
@@ -74,7 +74,7 @@ def test_a_program_that_shows_a_status_says_its_words_only() -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_the_confinement_of_commands_is_told_as_such(project: Project) -> None:
+def test_confinement_of_commands_is_marked_as_such(project: Project) -> None:
     rules = "[{pattern: 'true', approval: preApproved}]"
     project.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: {rules}}}}}\n")
     seen = project.run(calls(call("shell", command="true")), "done")
@@ -84,7 +84,7 @@ def test_the_confinement_of_commands_is_told_as_such(project: Project) -> None:
     assert [line.data["about"] for line in seen.record if "about" in line.data] == ["confinement"]
 
 
-def test_a_server_that_is_not_there_is_told_as_such(project: Project) -> None:
+def test_missing_server_is_marked_as_such(project: Project) -> None:
     server = {"command": sys.executable, "args": ["-c", "print('no')"]}
     project.write(
         "worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": {"servers": {"s": server}}}})
@@ -96,7 +96,7 @@ def test_a_server_that_is_not_there_is_told_as_such(project: Project) -> None:
     assert told == [("warning", True)]
 
 
-def test_a_notice_is_its_sentence() -> None:
+def test_notice_is_its_sentence() -> None:
     retry = RetryNotice("it broke", 0.5, 2, 5)
     notice = StatusNotice.of_retry(retry)
     assert (notice, notice.about, notice.retry) == (

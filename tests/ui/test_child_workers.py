@@ -23,7 +23,7 @@ def boss(writer: Project, script) -> Project:
     return writer
 
 
-def test_the_prompt_shows_the_path_of_workers(terminal, boss) -> None:
+def test_prompt_shows_the_path_of_workers(terminal, boss) -> None:
     keyboard = terminal("run", "boss.yaml", "go")
     assert "boss wants to call writer (risk: high)" in keyboard.asked()
     keyboard.type("s2\n")
@@ -35,7 +35,7 @@ def test_the_prompt_shows_the_path_of_workers(terminal, boss) -> None:
     assert "  writer: ✓ echo hello · hello" in keyboard.lines
 
 
-def test_an_interrupt_at_the_prompt_of_a_called_worker(terminal, boss) -> None:
+def test_interrupt_at_the_prompt_of_a_child_ends_the_work(terminal, boss) -> None:
     keyboard = terminal("run", "boss.yaml", "go", "-y", "--approval-mode", "approve_all")
     assert keyboard.end() == 0
     keyboard = terminal("run", "boss.yaml", "go")
@@ -46,7 +46,7 @@ def test_an_interrupt_at_the_prompt_of_a_called_worker(terminal, boss) -> None:
     assert keyboard.end() == 130
 
 
-def test_every_line_of_the_record_says_whose_it_is(boss) -> None:
+def test_every_logged_line_names_its_worker(boss) -> None:
     done = boss.forge("run", "boss.yaml", "go", "--json", "-y")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     called = [line for line in lines if line["worker"] == "writer"]
@@ -62,7 +62,7 @@ def test_every_line_of_the_record_says_whose_it_is(boss) -> None:
     assert lines[-1]["result"]["response"] == "It said: I said hello"
 
 
-def test_only_the_answer_goes_to_standard_output(boss) -> None:
+def test_only_the_answer_of_the_parent_goes_to_standard_output(boss) -> None:
     done = boss.forge("run", "boss.yaml", "go", "-y")
     assert done.stdout == "It said: I said hello\n"
     assert "Words of my own." not in done.stderr

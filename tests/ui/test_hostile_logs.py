@@ -165,7 +165,7 @@ def escaping(terminal: Callable[..., Keyboard], log: Path, kind: str) -> dict[st
     return found
 
 
-def test_no_escape_of_a_log_reaches_a_terminal(terminal, whole: Path) -> None:
+def test_escape_sequences_in_a_log_do_not_reach_a_terminal(terminal, whole: Path) -> None:
     whole.write_text(resealed(whole, names=False))
     assert escaping(terminal, whole, "dumb") == {}
 
@@ -174,7 +174,9 @@ def test_no_escape_of_a_log_reaches_a_terminal(terminal, whole: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["dumb", "xterm-256color"])
 @pytest.mark.parametrize("name", ["20200101-000000-abcdef01", "20200101-000000-\x1b[2J\u202eodd"])
-def test_neither_do_those_in_names(terminal, whole: Path, name: str, kind: str) -> None:
+def test_escape_sequences_in_names_do_not_reach_a_terminal(
+    terminal, whole: Path, name: str, kind: str
+) -> None:
     log = whole.with_name(f"{name}.jsonl")
     log.write_text(resealed(whole, names=True))
     assert escaping(terminal, log, kind) == {}

@@ -140,7 +140,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("serving", [page, tools])
-def test_who_says_no_more_is_not_waited_for(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_client_is_disconnected(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     quickly(monkeypatch)
 
     async def story(host: Host) -> None:
@@ -161,9 +161,7 @@ def test_who_says_no_more_is_not_waited_for(serving: Any, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("said", ["", OWN])
-def test_letter_by_letter_a_head_has_no_more_time(
-    said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_head_has_no_extra_time(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quickly(monkeypatch)
 
     async def story(host: Host) -> None:
@@ -185,7 +183,7 @@ def test_letter_by_letter_a_head_has_no_more_time(
     play(story)
 
 
-def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
     quickly(monkeypatch)
     go_on = anyio.Event()
 
@@ -204,7 +202,7 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("serving", [page, tools])
-def test_strangers_give_way_and_the_owner_does_not(
+def test_unauthenticated_clients_are_dropped_before_the_owner(
     serving: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
@@ -230,7 +228,7 @@ def test_strangers_give_way_and_the_owner_does_not(
     play(story, serving)
 
 
-def test_of_those_who_are_let_in_there_is_a_bound() -> None:
+def test_authenticated_connections_are_limited() -> None:
     async def story(host: Host) -> None:
         async with AsyncExitStack() as held:
             answers = []

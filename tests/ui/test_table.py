@@ -43,7 +43,7 @@ def dumb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
 
 
-def test_a_pipe_gets_everything() -> None:
+def test_piped_table_is_complete() -> None:
     with redirect_stdout(io.StringIO()) as out:
         print_table(COLUMNS, ROWS)
     assert out.getvalue().splitlines() == [
@@ -90,7 +90,7 @@ def test_a_pipe_gets_everything() -> None:
         ),
     ],
 )
-def test_the_room_goes_to_what_matters(width: int, shown: list[str]) -> None:
+def test_important_columns_get_the_width(width: int, shown: list[str]) -> None:
     assert printed(COLUMNS, ROWS, width) == shown
 
 
@@ -103,7 +103,7 @@ def test_the_room_goes_to_what_matters(width: int, shown: list[str]) -> None:
     st.lists(st.none() | st.integers(0, 3), min_size=3, max_size=3),
     st.integers(6, 40),
 )
-def test_every_line_fits(rows, width: int, drops: list[int | None], room: int) -> None:
+def test_every_line_fits_the_terminal(rows, width: int, drops: list[int | None], room: int) -> None:
     columns = [Column(name, drop=drop) for name, drop in zip("abc", drops, strict=True)]
     columns[-1] = Column("c", room=room)
     assert [line for line in printed(columns, rows, width) if cell_len(line) > width] == []

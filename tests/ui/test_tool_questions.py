@@ -48,7 +48,7 @@ def clerk(writer: Project, script) -> Project:
     return writer
 
 
-def test_a_person_answers_and_what_does_not_fit_is_asked_again(terminal, clerk: Project) -> None:
+def test_person_answers_and_an_invalid_answer_is_asked_again(terminal, clerk: Project) -> None:
     asked = terminal("run", "worker.yaml", "Go.")
     asked.expect("the tool order asks: What shall I order? size, How large (a number; required): ")
     asked.type("0\r")
@@ -63,7 +63,7 @@ def test_a_person_answers_and_what_does_not_fit_is_asked_again(terminal, clerk: 
     assert "ordered 3 blue True" in asked.text
 
 
-def test_an_empty_line_where_something_is_required_declines(terminal, clerk: Project) -> None:
+def test_empty_line_for_a_required_answer_declines(terminal, clerk: Project) -> None:
     asked = terminal("run", "worker.yaml", "Go.")
     asked.expect("(a number; required): ")
     asked.type("\r")
@@ -71,13 +71,13 @@ def test_an_empty_line_where_something_is_required_declines(terminal, clerk: Pro
     assert "nothing ordered" in asked.text
 
 
-def test_with_nobody_there_the_call_fails_and_says_so(clerk: Project) -> None:
+def test_question_without_a_person_fails_the_call(clerk: Project) -> None:
     done = clerk.forge("run", "worker.yaml", "Go.", "-p")
     said = "order has a question, and no one is there to answer it: What shall I order?\n"
     assert (done.stdout, done.returncode) == (said, 0)
 
 
-def test_a_schema_is_answered_with_its_data(terminal, clerk: Project, script) -> None:
+def test_question_with_a_schema_gets_data(terminal, clerk: Project, script) -> None:
     script("{calls: [{tool: plain}]}", '{text: "{result}"}')
     asked = terminal("run", "worker.yaml", "Go.")
     asked.expect("the tool plain asks: Name somebody: name (required): ")
@@ -103,7 +103,7 @@ def write_worker(writer: Project, script, mode: str) -> None:
     script("{calls: [{tool: s__echo, input: {text: x}}]}", *answer, '{text: "{result}"}')
 
 
-def test_a_form_is_filled_in(terminal, writer: Project, script) -> None:
+def test_form_can_be_filled_in(terminal, writer: Project, script) -> None:
     write_worker(writer, script, "elicits")
     asked = terminal("run", "worker.yaml", "Go.")
     assert "the MCP server s asks: Which one?" in asked.asked()
@@ -116,7 +116,7 @@ def test_a_form_is_filled_in(terminal, writer: Project, script) -> None:
     assert '{"action": "accept", "content": {"size": 3, "colour": "red"}}' in asked.text
 
 
-def test_the_model_answers_after_a_yes(terminal, writer: Project, script) -> None:
+def test_model_answers_after_a_yes(terminal, writer: Project, script) -> None:
     write_worker(writer, script, "samples")
     asked = terminal("run", "worker.yaml", "Go.")
     shown = asked.asked()

@@ -156,7 +156,7 @@ class Parsed(HTMLParser):
 
 @example("0\xa00\n")
 @given(NASTY)
-def test_whatever_was_said_stays_words_on_a_page(text: str) -> None:
+def test_text_in_a_page_is_escaped(text: str) -> None:
     plain, nasty = Parsed(page(with_text("word"))), Parsed(page(with_text(text)))
     assert nasty.open == []
     assert nasty.tags <= plain.tags | MARKDOWN
@@ -165,7 +165,7 @@ def test_whatever_was_said_stays_words_on_a_page(text: str) -> None:
 
 
 @given(NASTY)
-def test_whatever_was_said_stays_words_in_markdown(text: str) -> None:
+def test_text_in_markdown_is_escaped(text: str) -> None:
     document = markdown(with_text(text))
     fence, outside = "", []
     for line in document.split("\n"):
@@ -182,7 +182,7 @@ def test_whatever_was_said_stays_words_in_markdown(text: str) -> None:
 
 
 @given(NASTY)
-def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
+def test_text_on_a_terminal_is_escaped(text: str) -> None:
     shown = drawn(with_text(text))
     needed = set("\xa0\u202f\u3000\u200c\u200d\ufe0e\ufe0f") | {
         char for char in shown if "\U0001f000" <= char <= "\U0001fbff"
@@ -192,7 +192,7 @@ def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
     shown.encode()
 
 
-def test_a_call_has_everything_that_came_of_it() -> None:
+def test_call_shows_all_its_events() -> None:
     call = ToolCall("c", "pay", {"to": "Ana"})
     request = ApprovalRequest(
         "approval_1",
@@ -226,7 +226,7 @@ def test_a_call_has_everything_that_came_of_it() -> None:
     assert answered.verdict == "asks: it asks (a:1:2); answered no: no money"
 
 
-def test_two_workers_may_name_their_calls_alike() -> None:
+def test_two_workers_may_use_the_same_call_ids() -> None:
     entries = told(
         said("assistant", "Go.", ToolCall("c", "t", {})),
         WorkerUpdate("started", "w", "c", origin=CHILD),
@@ -278,13 +278,13 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (TurnEndEvent(1, "end", Usage()), None),
     ],
 )
-def test_what_else_a_reader_should_know(event: Event, text: str | None) -> None:
+def test_notable_events_are_shown(event: Event, text: str | None) -> None:
     assert [entry.text for entry in told(event).entries if isinstance(entry, Noted)] == (
         [] if text is None else [text]
     )
 
 
-def test_what_a_command_did_is_told_and_a_warning_is_marked_as_one() -> None:
+def test_command_effect_is_shown_and_a_warning_is_marked() -> None:
     done = StatusEvent("info", "a.md restored")
     assert told(done).entries == []
     assert told(CommandEvent("undo"), done).entries == [Noted("a.md restored")]
@@ -305,7 +305,7 @@ JSON = (
 
 
 @given(st.data())
-def test_a_line_that_somebody_broke_is_named_and_the_rest_is_told(data: st.DataObject) -> None:
+def test_damaged_line_is_named_and_the_rest_is_shown(data: st.DataObject) -> None:
     lines = lines_of(
         START,
         *[said("assistant", "a", ToolCall("c", "t", {})), decided("c"), said("user", "the end")],
@@ -324,7 +324,7 @@ def test_a_line_that_somebody_broke_is_named_and_the_rest_is_told(data: st.DataO
     page(transcript)
 
 
-def test_a_session_that_is_resumed_says_what_is_new() -> None:
+def test_resumed_session_shows_what_is_new() -> None:
     first, second, third = lines_of(
         START, START, replace(START, workspace="/other", model="n", forked_from="old")
     )
@@ -354,14 +354,14 @@ def told_result(value: ResultValue) -> Transcript:
     ],
 )
 @pytest.mark.parametrize("show", [drawn, markdown, page])
-def test_what_is_for_the_model_only_is_told_nowhere(
+def test_result_for_the_model_only_is_not_shown(
     value: ResultValue, show: Callable[[Transcript], str]
 ) -> None:
     assert "secret" not in show(told_result(value))
     assert "secret" in show(told_result(replace(value, display=None)))
 
 
-def test_a_page_folds_and_bounds_what_its_hints_say() -> None:
+def test_page_folds_and_limits_results_by_their_hints() -> None:
     folded = '<details class="fold"><summary>1 line</summary><pre class="text">one'
     assert folded in page(told_result(Text("one", DisplayHints(collapsed=True))))
     long = "\n".join(map(str, range(50)))
@@ -370,7 +370,7 @@ def test_a_page_folds_and_bounds_what_its_hints_say() -> None:
     assert '<pre class="text short">' in page(told_result(Text(long, DisplayHints(max_height=7))))
 
 
-def test_a_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
+def test_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
     patch = Custom("a.b", "-old\n+new", mime_type="text/x-diff")
     assert '<span class="minus">-old</span>\n<span class="plus">+new</span>' in page(
         told_result(patch)
@@ -394,7 +394,7 @@ def told_call(args: JsonObject, value: ResultValue | None = None) -> Transcript:
     )
 
 
-def test_args_are_exported_as_they_were_written() -> None:
+def test_args_are_exported_as_written() -> None:
     call = told_call({"path": "a.py", "input": PATCH, "timeout": None})
     shown = page(call)
     assert "<b>work</b></code></p>" in shown
@@ -407,7 +407,7 @@ def test_args_are_exported_as_they_were_written() -> None:
     assert "```sh\nfor x in 1 2; do\n  echo $x\ndone\n```" in markdown(command)
 
 
-def test_on_a_terminal_long_args_have_lines_of_their_own() -> None:
+def test_long_args_on_a_terminal_have_their_own_lines() -> None:
     shown = drawn(told_call({"path": "a.py", "input": PATCH, "command": 'echo "a"\ndone'}))
     lines = [line.rstrip() for line in shown.splitlines()]
     start = lines.index('  > work path="a.py"')
@@ -420,7 +420,7 @@ def test_on_a_terminal_long_args_have_lines_of_their_own() -> None:
     assert lines[command + 1] == "    > done"
 
 
-def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
+def test_content_shown_in_a_diff_is_not_repeated_as_an_arg() -> None:
     args: JsonObject = {"path": "a.py", "content": "one\ntwo\n"}
     assert page(told_call(args, Diff.of("a.py", None, "one\ntwo\n"))).count("two") == 1
     assert markdown(told_call(args)).count("two") == 1
@@ -437,7 +437,7 @@ def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
         ("error", "exit code: 4", Text("out\nexit code: 4"), "error"),
     ],
 )
-def test_how_a_call_ended_is_said_once(
+def test_end_of_a_call_is_stated_once(
     status, error: str | None, value: ResultValue, ending: str
 ) -> None:
     (call,) = told(ToolResult("c", "work", status, value, 0, error=error)).entries
@@ -446,7 +446,7 @@ def test_how_a_call_ended_is_said_once(
     assert ending in drawn(told(ToolResult("c", "work", status, value, 0, error=error)))
 
 
-def test_on_a_terminal_reads_are_folded_and_words_are_drawn() -> None:
+def test_terminal_transcript_folds_reads_and_draws_text() -> None:
     file = io.StringIO()
     console = Console(
         file=file, width=40, force_terminal=True, soft_wrap=True, color_system="standard"

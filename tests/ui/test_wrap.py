@@ -30,15 +30,13 @@ TEXTS = st.text(alphabet="ab  ,漢字、é👍\u0301\u200d", max_size=120)
         ("see 日本語の文章はここで", "see 日本語の文章はこ\n  こで"),
     ],
 )
-def test_lines_are_broken_between_words(text: str, expected: str) -> None:
+def test_lines_are_wrapped_between_words(text: str, expected: str) -> None:
     assert wrap(text, 20, 2) == expected
 
 
 @example("aaaa \u0301、、、", 10, 0)
 @given(TEXTS, st.integers(10, 40), st.integers(0, 30))
-def test_nothing_is_lost_but_the_blank_where_a_line_is_broken(
-    text: str, width: int, indent: int
-) -> None:
+def test_wrapping_loses_only_the_blank_at_a_break(text: str, width: int, indent: int) -> None:
     pieces = rows(text, width, indent)
     place = 0
     for piece in pieces:
@@ -49,7 +47,7 @@ def test_nothing_is_lost_but_the_blank_where_a_line_is_broken(
 
 
 @given(TEXTS, st.integers(12, 40), st.integers(0, 2))
-def test_no_row_is_wider_than_the_terminal(text: str, width: int, indent: int) -> None:
+def test_wrapped_row_is_never_wider_than_the_terminal(text: str, width: int, indent: int) -> None:
     assert all(cell_len(row) <= width for row in wrap(text.strip(" "), width, indent).split("\n"))
 
 
@@ -59,22 +57,20 @@ def test_words_that_fit_are_never_cut(words: list[str]) -> None:
 
 
 @given(TEXTS, st.integers(0, 40))
-def test_a_line_that_is_fitted_is_no_wider_and_the_same_where_it_fits(
-    text: str, width: int
-) -> None:
+def test_fitted_line_is_not_too_wide_and_unchanged_if_it_fits(text: str, width: int) -> None:
     fitted = fit(text, width)
     assert cell_len(fitted) <= width
     assert (fitted == text) is (cell_len(text) <= width)
 
 
-def test_what_is_cut_is_marked() -> None:
+def test_cut_text_is_marked() -> None:
     assert (fit("abcdefghij", 8), fit("abc", 2), fit("abc", 0)) == ("abcdefg…", "a…", "")
     assert fit("日本語の文章", 8) == "日本語…"
 
 
 @example("䷀𝌀")
 @given(st.text())
-def test_no_fewer_cells_are_counted_than_a_terminal_may_need(text: str) -> None:
+def test_counted_width_is_never_less_than_needed(text: str) -> None:
     shown = visible(text)
     assert cell_len(shown) >= cells.cell_len(shown) or not all(
         map(unicodedata.name, shown, repeat(""))
@@ -92,7 +88,7 @@ PATHS = st.lists(
     st.sampled_from(["", " offset=1 limit=20"]),
     st.integers(1, 90),
 )
-def test_a_path_that_is_cut_keeps_its_end(path: str, before: str, behind: str, width: int) -> None:
+def test_cut_path_keeps_its_end(path: str, before: str, behind: str, width: int) -> None:
     line = f"{before}{path}{behind}"
     shown = fit_path(line, path, width)
     assert cell_len(shown) <= max(width, 1)

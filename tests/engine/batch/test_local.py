@@ -25,18 +25,18 @@ from forge_cli.testing import Project, check_executor
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_keeps_the_contract(tmp_path: Path) -> None:
+async def test_local_executor_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     await check_executor(PluginHost().executor("local"), Project(tmp_path / "project"))
 
 
-async def test_it_has_no_address(tmp_path: Path) -> None:
+async def test_local_executor_has_no_address(tmp_path: Path) -> None:
     (factory,) = forge_executors()
     with pytest.raises(UsageError, match="has no address"):
         await check_executor(factory, Project(tmp_path), "somewhere")
 
 
-def test_what_performs_items_can_be_sent_to_another_process() -> None:
+def test_item_runner_can_be_pickled() -> None:
     performer = ItemPerformer(RunOptions(worker="worker.yaml", model="script:a.yaml"))
     assert pickle.loads(pickle.dumps(performer)).work == performer.work
 
@@ -59,7 +59,7 @@ class Counter(Toolset):
 """
 
 
-async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
+async def test_items_share_loaded_files_and_have_separate_toolsets(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.folder)
@@ -81,7 +81,7 @@ async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
     assert project.read("imported.txt") == "once "
 
 
-async def test_the_script_of_a_model_is_looked_for_in_the_folder_of_each_item(
+async def test_model_script_is_searched_in_the_folder_of_each_item(
     project: Project,
 ) -> None:
     project.write("worker.yaml", "name: w\n")
@@ -97,7 +97,7 @@ async def test_the_script_of_a_model_is_looked_for_in_the_folder_of_each_item(
     assert answers == ["this is a", "this is b", "this is a"]
 
 
-async def test_a_call_waits_until_its_approval_is_on_the_disk(
+async def test_call_waits_until_its_approval_is_on_disk(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is waited for by a thread, so that other items work meanwhile."""
@@ -124,7 +124,7 @@ async def test_a_call_waits_until_its_approval_is_on_the_disk(
     )
 
 
-async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(project: Project) -> None:
+async def test_requests_of_an_item_follow_the_pace_of_the_batch(project: Project) -> None:
     taken: list[int] = []
 
     class Counted(SharedPace):
@@ -147,9 +147,7 @@ async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(projec
 
 
 @pytest.mark.parametrize("left", ["", '{"v": 1, "seq"'], ids=["nothing", "half a line"])
-async def test_a_log_that_a_killed_batch_has_just_made_is_begun_anew(
-    project: Project, left: str
-) -> None:
+async def test_new_log_of_a_killed_batch_is_restarted(project: Project, left: str) -> None:
     project.write("worker.yaml", "name: w\nmodel: script:s.yaml\n")
     project.write("s.yaml", "turns: [{text: done}]")
     performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")))

@@ -43,7 +43,7 @@ class Traffic:
         assert self.sent == list(numbers)
 
 
-async def test_the_first_request_is_answered_before_others_go_out() -> None:
+async def test_first_request_is_answered_before_others_are_sent() -> None:
     traffic = Traffic(SharedPace(3))
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
@@ -58,7 +58,7 @@ async def test_the_first_request_is_answered_before_others_go_out() -> None:
             await traffic.end(1, 3, 4)
 
 
-async def test_others_go_out_before_the_first_is_answered_where_it_says_so() -> None:
+async def test_provider_can_allow_others_before_the_first_answer() -> None:
     traffic = Traffic(SharedPace(3))
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
@@ -73,7 +73,7 @@ async def test_others_go_out_before_the_first_is_answered_where_it_says_so() -> 
             await traffic.end(3, 4)
 
 
-async def test_those_that_wait_go_on_after_a_pause_though_nobody_is_under_way_any_more() -> None:
+async def test_waiting_requests_continue_after_a_pause_without_running_ones() -> None:
     pace, sent = SharedPace(2), list[int]()
 
     async def send(number: int, *, busy: bool = False) -> None:
@@ -93,7 +93,7 @@ async def test_those_that_wait_go_on_after_a_pause_though_nobody_is_under_way_an
     assert sorted(sent) == [0, 1, 2, 3, 4]
 
 
-async def test_a_busy_provider_slows_everybody_down_together() -> None:
+async def test_busy_provider_slows_down_all_requests() -> None:
     pace, clock, told = SharedPace(8), anyio.current_time, list[str]()
     retry = Retry("m", lambda level, message: told.append(message), str)
     async with pace.request():
@@ -127,7 +127,7 @@ async def test_a_busy_provider_slows_everybody_down_together() -> None:
     assert pace.limit == 8
 
 
-async def test_others_wait_as_well_for_a_provider_that_one_has_given_up() -> None:
+async def test_others_wait_for_a_provider_that_one_item_has_given_up() -> None:
     pace = SharedPace(8)
     current_pace.set(pace)
     with pytest.raises(ModelError, match=r"busy \(tried 5 times\)"):
@@ -138,7 +138,7 @@ async def test_others_wait_as_well_for_a_provider_that_one_has_given_up() -> Non
     assert 50 < pace.pause <= 60
 
 
-async def test_half_as_many_go_out_after_a_pause_and_one_more_after_each_success() -> None:
+async def test_pace_is_halved_after_a_pause_and_grows_with_each_success() -> None:
     traffic = Traffic(SharedPace(4))
     with anyio.fail_after(60):
         async with traffic.pace.request():
@@ -162,7 +162,7 @@ async def test_half_as_many_go_out_after_a_pause_and_one_more_after_each_success
             await traffic.end(12, 13, 14)
 
 
-async def test_who_gives_up_waiting_leaves_the_turn_to_others() -> None:
+async def test_cancelled_waiter_leaves_its_turn_to_others() -> None:
     traffic = Traffic(SharedPace(1))
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:

@@ -61,13 +61,13 @@ async def make(address: str, env: ExecutorEnv) -> AsyncIterator[Hosted]:
         await to_thread.run_sync(executor.host.close)
 
 
-async def test_a_host_keeps_the_contract(tmp_path: Path) -> None:
+async def test_remote_host_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     await check_executor(ExecutorFactory("hosted", make), Project(tmp_path / "project"))
 
 
 @pytest.mark.long
-async def test_many_items_do_not_share_a_limit_of_turns(project: Project) -> None:
+async def test_items_do_not_share_a_limit_of_turns(project: Project) -> None:
     """Fifty turns are the limit of each item where nobody states one; a host has many items."""
     worker = project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")
     project.write("script.yaml", "turns: [{text: done}]")

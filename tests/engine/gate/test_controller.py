@@ -25,12 +25,12 @@ def callback(*answers: ApprovalDecision) -> Any:
     return answer
 
 
-async def test_an_unknown_mode_is_no_mode() -> None:
+async def test_unknown_mode_is_rejected() -> None:
     with pytest.raises(ValueError, match="yolo"):
         ApprovalController("yolo")
 
 
-async def test_a_callback_wins_over_the_bus() -> None:
+async def test_callback_takes_precedence_over_the_bus() -> None:
     bus = EventBus()
     bus.subscribe(lambda event: None, answers=True)
     controller = ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus)
@@ -38,12 +38,12 @@ async def test_a_callback_wins_over_the_bus() -> None:
         assert await controller.request_approval(REQUEST) == ApprovalDecision(True)
 
 
-async def test_a_callback_cannot_pass_for_somebody_else() -> None:
+async def test_callback_cannot_impersonate_another_decider() -> None:
     controller = ApprovalController("interactive", callback(ApprovalDecision(True, by="rule")))
     assert await controller.request_approval(REQUEST) == ApprovalDecision(True, by="user")
 
 
-async def test_one_prompt_at_a_time_also_for_child_workers() -> None:
+async def test_prompts_of_parent_and_children_come_one_at_a_time() -> None:
     told: list[str] = []
 
     async def slow(request: ApprovalRequest) -> ApprovalDecision:
@@ -81,7 +81,7 @@ SESSION = ApprovalDecision(True, remember="session")
         ({"approved": True, "remeber": "session"}, None),
     ],
 )
-def test_a_callback_answers_with_a_decision_a_bool_or_a_dict(
+def test_callback_may_return_a_decision_a_bool_or_a_dict(
     answer: Any, decision: ApprovalDecision | None
 ) -> None:
     controller = ApprovalController(approval_callback=callback(answer))
@@ -92,7 +92,7 @@ def test_a_callback_answers_with_a_decision_a_bool_or_a_dict(
         assert found == decision
 
 
-async def test_alone_it_knows_a_request_by_its_tool_and_args() -> None:
+async def test_controller_alone_identifies_a_request_by_tool_and_args() -> None:
     no = ApprovalDecision(False)
     controller = ApprovalController(approval_callback=callback(SESSION, no, no))
     request = replace(REQUEST, fingerprint=None)

@@ -33,7 +33,7 @@ def failing(project: Project) -> Project:
     return project
 
 
-def test_the_result_has_the_line_and_debug_the_traceback(failing: Project) -> None:
+def test_error_result_has_the_line_and_debug_output_the_traceback(failing: Project) -> None:
     """The line is the author's, not that of the library which raised it."""
     said = "It said: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (tools.py:11)\n"
     plain = failing.forge("run", "worker.yaml", "Go.", "-p")

@@ -42,7 +42,7 @@ def tool_of(function: Any, **options: Any) -> Tool:
     return Tool.from_function(function, name="act", needs_approval=False, **options)
 
 
-async def test_a_tool_that_swallows_its_time_out_is_abandoned(gate: OpenGate) -> None:
+async def test_tool_that_ignores_its_timeout_is_abandoned(gate: OpenGate) -> None:
     deaf = Deaf()
 
     async def act() -> str:
@@ -56,7 +56,7 @@ async def test_a_tool_that_swallows_its_time_out_is_abandoned(gate: OpenGate) ->
     await left
 
 
-async def test_a_tool_that_swallows_an_interrupt_is_abandoned(gate: OpenGate) -> None:
+async def test_tool_that_ignores_an_interrupt_is_abandoned(gate: OpenGate) -> None:
     deaf, started = Deaf(), anyio.Event()
 
     async def act() -> str:
@@ -79,7 +79,7 @@ async def test_a_tool_that_swallows_an_interrupt_is_abandoned(gate: OpenGate) ->
     await bounds.ABANDONED[0]
 
 
-async def test_a_check_that_never_answers_asks_and_holds_nothing(
+async def test_check_that_never_returns_asks_and_blocks_nothing(
     gate: OpenGate, monkeypatch
 ) -> None:
     """Neither the event loop nor the process waits for code that is not async."""
@@ -103,7 +103,7 @@ async def test_a_check_that_never_answers_asks_and_holds_nothing(
             over.set()
 
 
-async def test_the_usual_limit_is_for_tools_that_say_nothing(
+async def test_default_limit_applies_to_tools_without_their_own(
     gate: OpenGate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "TIME_LIMIT", 0.02)
@@ -116,7 +116,7 @@ async def test_the_usual_limit_is_for_tools_that_say_nothing(
 
 
 @pytest.mark.parametrize(("timeout", "late"), [(None, False), (0.02, True)])
-async def test_child_workers_count_in_a_limit_of_its_own_only(
+async def test_child_workers_count_in_a_separate_limit(
     monkeypatch: pytest.MonkeyPatch, timeout: float | None, late: bool
 ) -> None:
     monkeypatch.setattr(steps, "TIME_LIMIT", 0.02)

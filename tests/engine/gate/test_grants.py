@@ -106,7 +106,7 @@ def write(path: str, content: str = "x") -> Any:
 # --- tools
 
 
-async def test_a_silent_tool_may_be_allowed_as_the_worker_could(gate: OpenGate) -> None:
+async def test_tool_without_own_approval_can_be_granted_like_in_the_worker(gate: OpenGate) -> None:
     act = Recorded()
     opened = gate(act.tool, answers=choosing(1), policy=policy())
     await opened("act", text="a")
@@ -132,7 +132,7 @@ async def test_a_silent_tool_may_be_allowed_as_the_worker_could(gate: OpenGate) 
 @pytest.mark.parametrize(
     "yes", [{"approved": True, "remember": "session"}, granted(THIS_CALL)], ids=["dict", "offer"]
 )
-async def test_a_program_that_remembers_a_yes_remembers_the_very_call(
+async def test_program_that_remembers_a_yes_remembers_the_exact_call(
     gate: OpenGate, yes: Any
 ) -> None:
     act = Recorded()
@@ -143,7 +143,7 @@ async def test_a_program_that_remembers_a_yes_remembers_the_very_call(
     assert act.executed == [{"text": "a"}, {"text": "a"}]
 
 
-async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) -> None:
+async def test_grant_is_in_the_log_as_text_and_as_data(gate: OpenGate) -> None:
     opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
     await opened("act", text="a")
     rule = {
@@ -165,7 +165,7 @@ async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) 
         assert type(event).read(event.payload()) == event
 
 
-async def test_a_default_of_the_worker_may_be_lifted_and_its_explicit_ask_may_not(
+async def test_grant_overrides_the_default_of_a_worker_but_not_its_explicit_ask(
     gate: OpenGate,
 ) -> None:
     for said, offered in (
@@ -178,13 +178,13 @@ async def test_a_default_of_the_worker_may_be_lifted_and_its_explicit_ask_may_no
         assert len(opened.asked[0].offers or ()) == offered, said
 
 
-async def test_a_tool_that_wants_to_be_asked_about_is_not_loosened(gate: OpenGate) -> None:
+async def test_grant_does_not_loosen_a_tool_that_requires_approval(gate: OpenGate) -> None:
     opened = gate(Recorded(needs_approval=True).tool, answers=[False], policy=policy())
     await opened("act", text="a")
     assert opened.asked[0].offers == (THIS_CALL,)
 
 
-async def test_a_tool_offers_rules_of_its_own_section(gate: OpenGate) -> None:
+async def test_tool_offers_rules_of_its_own_section(gate: OpenGate) -> None:
     def by_host(args: dict[str, Any]) -> Verdict:
         return Verdict(Approval.ASK, "it asks", grants=[[replace(HOST, says=args["text"])]])
 
@@ -202,7 +202,7 @@ async def test_a_tool_offers_rules_of_its_own_section(gate: OpenGate) -> None:
 
 
 @pytest.mark.parametrize("needs", [[[]], [[HOST], []]])
-async def test_a_need_without_a_rule_offers_nothing(gate: OpenGate, needs: Any) -> None:
+async def test_approval_need_without_a_rule_offers_no_grant(gate: OpenGate, needs: Any) -> None:
     verdict = Verdict(Approval.ASK, "it asks", grants=needs)
     opened = gate(
         Recorded(needs_approval=lambda args: verdict).tool, answers=[False], policy=policy()
@@ -211,7 +211,7 @@ async def test_a_need_without_a_rule_offers_nothing(gate: OpenGate, needs: Any) 
     assert opened.asked[0].offers == (THIS_CALL,)
 
 
-async def test_a_check_that_fails_offers_this_very_call_only(gate: OpenGate) -> None:
+async def test_failed_check_offers_a_grant_for_this_call_only(gate: OpenGate) -> None:
     def broken(args: dict[str, Any]) -> Verdict:
         raise ValueError("broken")
 
@@ -220,7 +220,7 @@ async def test_a_check_that_fails_offers_this_very_call_only(gate: OpenGate) -> 
     assert opened.asked[0].offers == (THIS_CALL,)
 
 
-async def test_a_grant_is_bound_to_the_content_of_the_tool(gate: OpenGate) -> None:
+async def test_grant_is_bound_to_the_content_of_the_tool(gate: OpenGate) -> None:
     act = Recorded(digest="one")
     opened = gate(act.tool, answers=choosing(1, None), policy=policy())
     await opened("act", text="a")
@@ -229,7 +229,7 @@ async def test_a_grant_is_bound_to_the_content_of_the_tool(gate: OpenGate) -> No
     assert not (await opened("act", text="b")).ok
 
 
-async def test_only_what_was_offered_is_remembered(gate: OpenGate) -> None:
+async def test_only_an_offered_grant_is_remembered(gate: OpenGate) -> None:
     everything = GrantOffer("everything", (replace(EVERY_CALL, key="k"),))
     opened = gate(
         Recorded(needs_approval=True).tool, answers=[granted(everything), False], policy=policy()
@@ -241,7 +241,7 @@ async def test_only_what_was_offered_is_remembered(gate: OpenGate) -> None:
     assert not (await opened("act", text="a")).ok
 
 
-async def test_calls_that_wait_for_the_prompt_are_covered_by_what_was_given_there(
+async def test_waiting_calls_are_covered_by_a_grant_from_the_prompt_before(
     gate: OpenGate,
 ) -> None:
     opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
@@ -252,14 +252,14 @@ async def test_calls_that_wait_for_the_prompt_are_covered_by_what_was_given_ther
     assert len(opened.asked) == 1
 
 
-async def test_nothing_is_offered_where_nobody_is_asked(gate: OpenGate) -> None:
+async def test_no_grant_is_offered_if_nobody_is_asked(gate: OpenGate) -> None:
     opened = gate(Recorded().tool, policy=policy())
     await opened("act", text="a")
     required = next(event for event in opened.events if isinstance(event, ApprovalRequired))
     assert (required.request.offers, required.request.policy_files) == (None, None)
 
 
-async def test_a_rule_that_was_written_keeps_what_was_given_before(gate: OpenGate) -> None:
+async def test_written_rule_keeps_earlier_grants(gate: OpenGate) -> None:
     other = Recorded("other")
     written = GrantOffer("every call of act", (EVERY_CALL,), written="worker.yaml")
     yes = ApprovalDecision(True, remember="session")
@@ -275,7 +275,7 @@ async def test_a_rule_that_was_written_keeps_what_was_given_before(gate: OpenGat
 # --- commands and files
 
 
-def test_commands_that_begin_alike(coder: Project) -> None:
+def test_grant_covers_commands_with_the_same_beginning(coder: Project) -> None:
     made = [
         shell("ls -l | tail -1"),
         shell("tail -2 a.txt"),
@@ -363,7 +363,7 @@ DISCARDING = [
 
 
 @pytest.mark.parametrize("line", FORMS)
-def test_for_git_the_form_is_offered_and_what_discards_asks_each_time(
+def test_grant_for_git_covers_a_form_and_discarding_asks_each_time(
     coder: Project, line: str
 ) -> None:
     (coder.folder / "sub").mkdir()
@@ -378,7 +378,7 @@ def test_for_git_the_form_is_offered_and_what_discards_asks_each_time(
     assert others == [["this exact call"]] * len(DISCARDING)
 
 
-def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
+def test_grant_does_not_cover_what_a_rule_blocks_or_asks(coder: Project) -> None:
     made = [
         shell("git status"),
         shell("git push"),
@@ -394,7 +394,7 @@ def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
     assert seen.statuses[1:] == ["denied", "blocked", "denied", "denied"]
 
 
-def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
+def test_command_that_names_a_protected_file_asks(coder: Project) -> None:
     made = [
         shell("ls a.txt"),
         shell("ls .git/config"),
@@ -406,7 +406,7 @@ def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
     assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 4
 
 
-def test_a_command_that_names_the_files_of_the_worker_asks(coder: Project) -> None:
+def test_command_that_names_a_file_of_the_worker_asks(coder: Project) -> None:
     (coder.folder / "worker.yaml").rename(coder.folder / "mine.yaml")
     (coder.folder / "linked").symlink_to("mine.yaml")
     made = [
@@ -432,7 +432,7 @@ def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None
     ]
 
 
-def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
+def test_grant_for_edits_in_a_zone_covers_every_tool(coder: Project) -> None:
     patch = call("apply_patch", input=PATCH.format("two"))
     made = [
         patch,
@@ -446,7 +446,7 @@ def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
     assert coder.read("a.txt") == "three\n"
 
 
-def test_deletions_are_another_rule(coder: Project) -> None:
+def test_grant_for_edits_does_not_cover_deletions(coder: Project) -> None:
     delete = call("delete_file", path="/code/a.txt")
     move = "*** Begin Patch\n*** Update File: /code/a.txt\n*** Move to: /code/c.txt\n-one\n+two\n*** End Patch"
     seen = run(
@@ -456,7 +456,7 @@ def test_deletions_are_another_rule(coder: Project) -> None:
     assert texts(seen.asked[2]) == ["deletions in zone code"], "edits are allowed already"
 
 
-def test_protected_names_always_ask_and_blocked_zones_stay_blocked(coder: Project) -> None:
+def test_protected_names_ask_and_blocked_zones_stay_blocked_despite_a_grant(coder: Project) -> None:
     made = [
         write("/code/b.txt"),
         write("/code/.env"),
@@ -468,7 +468,7 @@ def test_protected_names_always_ask_and_blocked_zones_stay_blocked(coder: Projec
     assert seen.statuses == ["success", "denied", "denied", "blocked"]
 
 
-def test_what_a_grant_would_have_covered_so_far_is_counted(coder: Project) -> None:
+def test_calls_that_a_grant_would_have_covered_are_counted(coder: Project) -> None:
     made = [shell("ls -l"), write("/code/b.txt"), shell("ls -a"), shell("wc a.txt"), shell("ls -l")]
     seen = run(coder, *made, choose=[0, 1, None, None])
     assert [[offer.covers for offer in request.offers or ()] for request in seen.asked] == [
@@ -480,7 +480,7 @@ def test_what_a_grant_would_have_covered_so_far_is_counted(coder: Project) -> No
     assert seen.statuses[-1] == "success"
 
 
-def test_a_grant_is_not_for_child_workers(coder: Project) -> None:
+def test_grant_does_not_cover_child_workers(coder: Project) -> None:
     coder.write(
         "child.yaml",
         "name: child\nmodel: script:child.script.yaml\ntoolsets: {shell: {try: off}}\n",
@@ -500,7 +500,7 @@ def test_a_grant_is_not_for_child_workers(coder: Project) -> None:
     )
 
 
-def test_a_grant_is_not_restored_when_a_session_is_resumed(coder: Project) -> None:
+def test_grant_is_not_restored_on_resume(coder: Project) -> None:
     first = run(coder, shell("ls -l"), shell("ls"), choose=[1])
     assert first.statuses == ["success", "success"]
     resume = Resumed(read_past(first.record), first.record[-1])
@@ -525,7 +525,7 @@ PROTECTED = (".env", ".git", "worker.yaml", ".vscode")
     named=st.none() | APPROVALS,
     data=st.data(),
 )
-def test_no_grant_makes_a_call_run_that_is_blocked_protected_or_asked_for_explicitly(
+def test_no_grant_covers_blocked_protected_or_explicitly_asking_calls(
     tmp_path: Path, write: Approval, delete: Approval, default: Any, named: Any, data: st.DataObject
 ) -> None:
     said = {"default": default, "tools": {} if named is None else {"act": named}}

@@ -41,7 +41,7 @@ def refused(
     ]
 
 
-async def test_an_unknown_tool(gate: OpenGate) -> None:
+async def test_unknown_tool_is_an_error(gate: OpenGate) -> None:
     opened = gate(Recorded("act").tool, Recorded("look").tool, answers=[])
     await opened("atc", text="x")
     sentence = "there is no tool 'atc'; did you mean 'act'? the tools are: act, look"
@@ -49,7 +49,7 @@ async def test_an_unknown_tool(gate: OpenGate) -> None:
     assert opened.asked == []
 
 
-async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
+async def test_unknown_tool_suggests_similar_names(gate: OpenGate) -> None:
     known = [Recorded(name).tool for name in ("read_file", "web_fetch", "git_status", "demo__add")]
     opened = gate(
         *known, replace(Recorded("push").tool, manual=ManualExecution(mode="manual")), answers=[]
@@ -83,7 +83,7 @@ async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
     } == meant
 
 
-async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repaint(
+async def test_unknown_tool_name_with_control_characters_is_escaped(
     gate: OpenGate,
 ) -> None:
     opened = gate(answers=[])
@@ -102,7 +102,9 @@ async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repa
         ),
     ],
 )
-async def test_invalid_input(gate: OpenGate, args: dict[str, Any], sentence: str) -> None:
+async def test_invalid_input_is_an_error(
+    gate: OpenGate, args: dict[str, Any], sentence: str
+) -> None:
     act = Recorded(needs_approval=True)
     opened = gate(act.tool, answers=[])
     outcome = await opened("act", **args)
@@ -111,7 +113,7 @@ async def test_invalid_input(gate: OpenGate, args: dict[str, Any], sentence: str
     assert act.executed == opened.asked == []
 
 
-async def test_unreadable_input(gate: OpenGate) -> None:
+async def test_unreadable_input_is_an_error(gate: OpenGate) -> None:
     opened = gate(Recorded(needs_approval=True).tool, answers=[])
     await opened.guard.call(ToolCall("c1", "act", {}, unreadable='{"text": '), Caller.MODEL)
     assert opened.happened == refused(
@@ -121,7 +123,7 @@ async def test_unreadable_input(gate: OpenGate) -> None:
 
 
 @pytest.mark.parametrize("word", [None, True, False, Approval.BLOCKED])
-async def test_a_manual_tool_whose_name_the_model_guessed(gate: OpenGate, word: Any) -> None:
+async def test_manual_tool_cannot_be_called_by_the_model(gate: OpenGate, word: Any) -> None:
     act = Recorded(needs_approval=word, manual=ManualExecution("manual"))
     opened = gate(act.tool, answers=[], mode="approve_all")
     outcome = await opened("act")
@@ -139,7 +141,9 @@ async def test_a_manual_tool_whose_name_the_model_guessed(gate: OpenGate, word: 
         ("both", set(Caller)),
     ],
 )
-async def test_who_may_call(gate: OpenGate, mode: ToolMode | None, callers: set[Caller]) -> None:
+async def test_caller_kinds_limit_the_tools(
+    gate: OpenGate, mode: ToolMode | None, callers: set[Caller]
+) -> None:
     act = Recorded(needs_approval=False, manual=ManualExecution(mode) if mode else None)
     opened = gate(act.tool)
     allowed = {caller for caller in Caller if (await opened("act", caller=caller)).ok}
@@ -147,13 +151,15 @@ async def test_who_may_call(gate: OpenGate, mode: ToolMode | None, callers: set[
     assert len(act.executed) == len(callers)
 
 
-async def test_a_tool_for_the_model_is_not_for_the_person_in_a_conversation(gate: OpenGate) -> None:
+async def test_model_tool_cannot_be_called_by_a_person_in_a_conversation(gate: OpenGate) -> None:
     opened = gate(Recorded(needs_approval=False).tool)
     await opened("act", caller=Caller.PERSON)
     assert opened.happened == refused("act", "blocked", "act can only be called by the model")
 
 
-async def test_the_word_is_not_heard_before_the_input_is_valid(gate: OpenGate) -> None:
+async def test_approval_of_a_tool_is_not_evaluated_before_its_input_is_valid(
+    gate: OpenGate,
+) -> None:
     heard: list[Any] = []
 
     def word(args: dict[str, Any]) -> bool:
@@ -167,7 +173,7 @@ async def test_the_word_is_not_heard_before_the_input_is_valid(gate: OpenGate) -
     assert heard == [{"text": "x"}]
 
 
-async def test_an_asked_call_from_beginning_to_end(gate: OpenGate) -> None:
+async def test_asked_call_has_all_its_events(gate: OpenGate) -> None:
     where = Mark("rules.yaml", 3, 7)
     act = Recorded(needs_approval=Verdict(Approval.ASK, "it sends mail", "mail", where, by="rule"))
     opened = gate(act.tool, answers=[ApprovalDecision(True, note="just this once")])
@@ -196,7 +202,7 @@ async def test_an_asked_call_from_beginning_to_end(gate: OpenGate) -> None:
     ]
 
 
-async def test_an_asked_call_over_the_bus_looks_the_same(gate: OpenGate) -> None:
+async def test_asked_call_over_the_bus_has_the_same_events(gate: OpenGate) -> None:
     act = Recorded(needs_approval=True)
     opened = gate(act.tool)
 
@@ -217,7 +223,7 @@ async def test_an_asked_call_over_the_bus_looks_the_same(gate: OpenGate) -> None
 
 
 @pytest.mark.parametrize("spoil", ["word", "preview", "answer", "event"])
-async def test_what_was_asked_is_what_is_executed(gate: OpenGate, spoil: str) -> None:
+async def test_executed_call_is_the_approved_one(gate: OpenGate, spoil: str) -> None:
     """Nobody who looks at the args of a call can change them."""
 
     def spoiled(args: Any, who: str) -> None:
@@ -246,7 +252,7 @@ async def test_what_was_asked_is_what_is_executed(gate: OpenGate, spoil: str) ->
     assert act.executed == [{"text": "as asked"}]
 
 
-async def test_a_callback_that_fails_has_not_said_yes(gate: OpenGate) -> None:
+async def test_failing_callback_is_not_a_yes(gate: OpenGate) -> None:
     async def broken(request: Any) -> ApprovalDecision:
         raise RuntimeError("no terminal")
 
@@ -260,7 +266,7 @@ async def test_a_callback_that_fails_has_not_said_yes(gate: OpenGate) -> None:
     assert act.executed == []
 
 
-async def test_whoever_leaves_while_being_asked_has_not_said_yes(gate: OpenGate) -> None:
+async def test_callback_cancelled_during_a_question_is_not_a_yes(gate: OpenGate) -> None:
     act = Recorded()
     opened = gate(act.tool)
 
@@ -275,7 +281,7 @@ async def test_whoever_leaves_while_being_asked_has_not_said_yes(gate: OpenGate)
     assert act.executed == []
 
 
-async def test_the_context_of_a_call(gate: OpenGate) -> None:
+async def test_context_of_a_call_is_complete(gate: OpenGate) -> None:
     seen: list[ToolContext] = []
 
     async def look(args: Any, context: ToolContext) -> None:
@@ -302,7 +308,7 @@ async def test_the_context_of_a_call(gate: OpenGate) -> None:
     assert StatusEvent("info", "half way", tool_call_id="c1", progress=0.5) in opened.events
 
 
-async def test_progress_from_a_thread_comes_before_the_result(gate: OpenGate) -> None:
+async def test_progress_from_a_thread_precedes_the_result(gate: OpenGate) -> None:
     @tool(needs_approval=False)
     def slow(context: ToolContext) -> int:
         context.progress("one")
@@ -321,7 +327,7 @@ async def test_progress_from_a_thread_comes_before_the_result(gate: OpenGate) ->
     ]
 
 
-def test_every_call_of_a_turn_has_one_start_and_one_result_whatever_becomes_of_it(
+def test_every_call_of_a_turn_has_one_start_and_one_result(
     project: Project,
 ) -> None:
     project.write(

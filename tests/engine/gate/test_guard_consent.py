@@ -39,7 +39,7 @@ PATHS = {
 # --- memory: a yes for the session covers identical calls, and nothing else
 
 
-async def test_an_identical_call_is_settled_by_memory(gate: OpenGate) -> None:
+async def test_identical_call_is_approved_by_memory(gate: OpenGate) -> None:
     act = Recorded()
     opened = gate(act.tool, answers=[SESSION])
     await opened("act", text="a")
@@ -64,7 +64,7 @@ async def test_an_identical_call_is_settled_by_memory(gate: OpenGate) -> None:
     assert act.executed == [{"text": "a"}] * 2
 
 
-async def test_a_yes_that_is_not_for_the_session_is_asked_again(gate: OpenGate) -> None:
+async def test_yes_without_remembering_asks_again(gate: OpenGate) -> None:
     opened = gate(Recorded().tool, answers=[True, True])
     await opened("act", text="a")
     await opened("act", text="a")
@@ -80,7 +80,7 @@ async def test_other_args_ask_again(gate: OpenGate) -> None:
     assert act.executed == [{"text": "ls"}]
 
 
-async def test_the_order_and_the_defaults_of_args_make_no_difference(gate: OpenGate) -> None:
+async def test_order_and_defaults_of_args_make_no_difference(gate: OpenGate) -> None:
     opened = gate(Recorded(input_schema=PATHS).tool, answers=[SESSION])
     await opened("act", path="a", mode="plain")
     assert (await opened("act", mode="plain", path="a")).ok
@@ -88,9 +88,7 @@ async def test_the_order_and_the_defaults_of_args_make_no_difference(gate: OpenG
     assert len(opened.asked) == 1
 
 
-async def test_a_link_that_leads_elsewhere_now_is_another_call(
-    gate: OpenGate, tmp_path: Path
-) -> None:
+async def test_link_with_another_target_is_another_call(gate: OpenGate, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).touch()
     (tmp_path / "link").symlink_to("a")
@@ -101,7 +99,7 @@ async def test_a_link_that_leads_elsewhere_now_is_another_call(
     assert not (await opened("act", path="link")).ok
 
 
-async def test_a_denial_is_never_remembered(gate: OpenGate) -> None:
+async def test_denial_is_not_remembered(gate: OpenGate) -> None:
     never = ApprovalDecision(False, remember="session")
     opened = gate(Recorded().tool, answers=[never, never, True])
     statuses = [(await opened("act", text="a")).status for _ in range(3)]
@@ -109,7 +107,7 @@ async def test_a_denial_is_never_remembered(gate: OpenGate) -> None:
     assert len(opened.asked) == 3
 
 
-async def test_tools_do_not_share_grants(gate: OpenGate) -> None:
+async def test_grants_are_not_shared_between_tools(gate: OpenGate) -> None:
     opened = gate(Recorded("act").tool, Recorded("react").tool, answers=[SESSION, False])
     await opened("act", text="a")
     assert not (await opened("react", text="a")).ok
@@ -120,9 +118,7 @@ async def test_tools_do_not_share_grants(gate: OpenGate) -> None:
     [{"digest": "two"}, {"digest": None}, {"source": Source("package", "other 1.0")}],
     ids=str,
 )
-async def test_a_tool_that_changed_gets_none_of_its_old_grants(
-    gate: OpenGate, change: dict[str, Any]
-) -> None:
+async def test_changed_tool_loses_its_grants(gate: OpenGate, change: dict[str, Any]) -> None:
     act = Recorded(digest="one", source=Source("local", "tools.py"))
     opened = gate(act.tool, answers=[SESSION, False])
     await opened("act", text="a")
@@ -132,13 +128,13 @@ async def test_a_tool_that_changed_gets_none_of_its_old_grants(
     assert len(opened.asked) == 2
 
 
-async def test_a_new_session_remembers_nothing(gate: OpenGate) -> None:
+async def test_new_session_has_no_grants(gate: OpenGate) -> None:
     act = Recorded()
     await gate(act.tool, answers=[SESSION])("act", text="a")
     assert not (await gate(act.tool, answers=[False])("act", text="a")).ok
 
 
-def test_consent_to_delete_a_link_is_none_to_delete_what_it_leads_to(project: Project) -> None:
+def test_consent_to_delete_a_link_does_not_cover_its_target(project: Project) -> None:
     project.write("worker.yaml", FILES)
     project.write("precious.txt", "precious")
     (project.folder / "link").symlink_to("precious.txt")
@@ -156,7 +152,7 @@ def test_consent_to_delete_a_link_is_none_to_delete_what_it_leads_to(project: Pr
 # --- previews: what a call would do, and never a yes
 
 
-async def test_a_preview_is_shown_and_its_stamp_reaches_the_tool(gate: OpenGate) -> None:
+async def test_preview_is_shown_and_its_stamp_reaches_the_tool(gate: OpenGate) -> None:
     stamps: list[str | None] = []
 
     async def preview(args: dict[str, Any], context: ToolContext) -> Preview:
@@ -173,7 +169,7 @@ async def test_a_preview_is_shown_and_its_stamp_reaches_the_tool(gate: OpenGate)
     assert stamps == ["stamp-1", None]
 
 
-async def test_nothing_is_previewed_when_nobody_looks(gate: OpenGate) -> None:
+async def test_preview_is_not_computed_if_nobody_is_asked(gate: OpenGate) -> None:
     previewed: list[Any] = []
 
     async def preview(args: dict[str, Any], context: ToolContext) -> Preview:
@@ -209,7 +205,7 @@ async def _nothing(args: Any, context: ToolContext) -> Any:
     ],
 )
 @pytest.mark.parametrize("answer", [True, False])
-async def test_a_preview_that_fails_is_no_yes(
+async def test_failed_preview_is_not_a_yes(
     gate: OpenGate, preview: Any, shown: str, answer: bool
 ) -> None:
     act = Recorded(preview=preview)
@@ -221,7 +217,7 @@ async def test_a_preview_that_fails_is_no_yes(
     assert len(act.executed) == int(answer)
 
 
-async def test_a_preview_that_refuses_ends_the_call(gate: OpenGate) -> None:
+async def test_preview_that_refuses_ends_the_call(gate: OpenGate) -> None:
     async def preview(args: Any, context: ToolContext) -> Preview:
         raise ToolError("there is nothing to do")
 
@@ -236,7 +232,7 @@ async def test_a_preview_that_refuses_ends_the_call(gate: OpenGate) -> None:
     assert act.executed == opened.asked == []
 
 
-async def test_a_preview_is_bounded_and_may_be_any_value(gate: OpenGate) -> None:
+async def test_preview_is_bounded_and_may_be_any_value(gate: OpenGate) -> None:
     huge = "x" * (2 * VALUE_LIMIT)
 
     async def preview(args: Any, context: ToolContext) -> Any:
@@ -250,7 +246,7 @@ async def test_a_preview_is_bounded_and_may_be_any_value(gate: OpenGate) -> None
 # --- stale: what was shown is no longer what the call would touch
 
 
-def test_a_file_that_changes_under_the_prompt_is_asked_about_again(project: Project) -> None:
+def test_file_that_changes_during_the_prompt_asks_again(project: Project) -> None:
     project.write("worker.yaml", FILES)
     file = project.write("a.txt", "first")
     asked: list[ApprovalRequest] = []
@@ -283,7 +279,7 @@ def test_a_file_that_changes_under_the_prompt_is_asked_about_again(project: Proj
     assert (seen.statuses, file.read_text()) == (["success"], "mine")
 
 
-def test_the_second_answer_counts(project: Project) -> None:
+def test_second_answer_counts_after_a_change(project: Project) -> None:
     project.write("worker.yaml", FILES)
     file = project.write("a.txt", "first")
     answers = [True, False]
@@ -311,7 +307,7 @@ def test_the_second_answer_counts(project: Project) -> None:
         ),
     ],
 )
-def test_a_file_that_never_rests_is_given_up(
+def test_file_that_keeps_changing_is_an_error(
     project: Project, tool: str, args: dict[str, Any], zone: str
 ) -> None:
     """Also where its zone would let it be changed, and only the worker asks."""
@@ -336,7 +332,7 @@ def test_a_file_that_never_rests_is_given_up(
 @pytest.mark.parametrize(
     ("tool", "args"), [("read_file", {}), ("write_file", {"content": "mine"}), ("delete_file", {})]
 )
-def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(
+def test_path_redirected_after_the_prompt_is_not_followed(
     project: Project, tool: str, args: dict[str, Any]
 ) -> None:
     project.write("worker.yaml", FILES)
@@ -364,7 +360,7 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(
     )
 
 
-def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now(
+def test_path_redirected_after_the_prompt_asks_for_its_new_target(
     project: Project,
 ) -> None:
     project.write("worker.yaml", FILES)
@@ -392,7 +388,7 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now
     )
 
 
-async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None:
+async def test_pre_approved_call_that_becomes_stale_asks(gate: OpenGate) -> None:
     tries: list[str | None] = []
 
     async def execute(args: Any, context: ToolContext) -> str:
@@ -410,7 +406,7 @@ async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None
     assert len(tries) == 2
 
 
-async def test_waiting_for_an_answer_does_not_count_as_the_time_of_a_call(gate: OpenGate) -> None:
+async def test_time_at_the_prompt_does_not_count_for_the_timeout(gate: OpenGate) -> None:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         await anyio.sleep(1)
         return ApprovalDecision(True)

@@ -75,7 +75,9 @@ async def outcome_of(gate: OpenGate, function: Any, **options: Any) -> ToolOutco
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_whatever_a_tool_returns(gate: OpenGate, returned: Any, value: ResultValue) -> None:
+async def test_every_return_value_becomes_a_result(
+    gate: OpenGate, returned: Any, value: ResultValue
+) -> None:
     async def act() -> Any:
         return returned
 
@@ -110,7 +112,7 @@ ERRORS = [
 @pytest.mark.parametrize(
     ("error", "status", "sentence"), ERRORS, ids=lambda value: type(value).__name__
 )
-async def test_whatever_an_async_tool_raises(
+async def test_every_exception_of_an_async_tool_becomes_a_result(
     gate: OpenGate, error: BaseException, status: str, sentence: str
 ) -> None:
     async def act() -> Any:
@@ -129,7 +131,7 @@ async def test_whatever_an_async_tool_raises(
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_whatever_a_sync_tool_raises(
+async def test_every_exception_of_a_sync_tool_becomes_a_result(
     gate: OpenGate, error: BaseException, status: str, sentence: str
 ) -> None:
     def act() -> Any:
@@ -146,7 +148,7 @@ def without_place(sentence: str | None) -> str:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), SystemExit(3)])
-async def test_the_line_of_the_author_stands_in_the_result(
+async def test_error_result_names_the_line_of_the_author(
     gate: OpenGate, error: BaseException
 ) -> None:
     def deeper() -> Any:
@@ -164,7 +166,7 @@ async def test_the_line_of_the_author_stands_in_the_result(
 # --- timeouts
 
 
-async def test_an_async_tool_is_stopped_after_its_timeout(gate: OpenGate) -> None:
+async def test_async_tool_is_stopped_after_its_timeout(gate: OpenGate) -> None:
     stopped: list[bool] = []
 
     async def act() -> None:
@@ -178,7 +180,7 @@ async def test_an_async_tool_is_stopped_after_its_timeout(gate: OpenGate) -> Non
     assert (outcome.status, outcome.error, stopped) == ("timeout", sentence, [True])
 
 
-async def test_a_sync_tool_is_left_behind_after_its_timeout(gate: OpenGate) -> None:
+async def test_sync_tool_is_abandoned_after_its_timeout(gate: OpenGate) -> None:
     let_go = threading.Event()
 
     def act() -> None:
@@ -191,7 +193,7 @@ async def test_a_sync_tool_is_left_behind_after_its_timeout(gate: OpenGate) -> N
     assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.01 seconds")
 
 
-async def test_the_time_at_the_prompt_does_not_count(gate: OpenGate) -> None:
+async def test_time_at_the_prompt_does_not_count_for_a_tool(gate: OpenGate) -> None:
     async def think(request: Any) -> ApprovalDecision:
         await anyio.sleep(0.05)
         return ApprovalDecision(True)
@@ -202,7 +204,7 @@ async def test_the_time_at_the_prompt_does_not_count(gate: OpenGate) -> None:
 # --- interruption
 
 
-async def test_interrupted_while_a_tool_works(gate: OpenGate) -> None:
+async def test_interrupt_stops_an_async_tool(gate: OpenGate) -> None:
     stopped: list[bool] = []
 
     async def act() -> None:
@@ -216,7 +218,7 @@ async def test_interrupted_while_a_tool_works(gate: OpenGate) -> None:
     assert stopped == [True]
 
 
-async def test_interrupted_while_a_thread_works(gate: OpenGate) -> None:
+async def test_interrupt_abandons_a_thread(gate: OpenGate) -> None:
     let_go = threading.Event()
 
     def act() -> None:
@@ -229,7 +231,7 @@ async def test_interrupted_while_a_thread_works(gate: OpenGate) -> None:
         let_go.set()
 
 
-async def test_interrupted_while_somebody_is_asked(gate: OpenGate) -> None:
+async def test_interrupt_ends_a_question_to_a_callback(gate: OpenGate) -> None:
     async def never(request: Any) -> ApprovalDecision:
         await anyio.sleep_forever()
         raise AssertionError
@@ -239,7 +241,7 @@ async def test_interrupted_while_somebody_is_asked(gate: OpenGate) -> None:
     assert act.executed == []
 
 
-async def test_interrupted_while_the_bus_is_asked(gate: OpenGate) -> None:
+async def test_interrupt_ends_a_question_on_the_bus(gate: OpenGate) -> None:
     act = Recorded()
     opened = gate(act.tool)
     opened.bus.subscribe(lambda event: None, answers=True)
@@ -247,7 +249,7 @@ async def test_interrupted_while_the_bus_is_asked(gate: OpenGate) -> None:
     assert act.executed == []
 
 
-async def test_interrupted_by_whoever_is_asked_although_they_say_yes(gate: OpenGate) -> None:
+async def test_interrupt_by_the_callback_overrides_its_yes(gate: OpenGate) -> None:
     async def stop_it(request: Any) -> ApprovalDecision:
         opened.interrupt.interrupt()
         return ApprovalDecision(True)
@@ -259,9 +261,7 @@ async def test_interrupted_by_whoever_is_asked_although_they_say_yes(gate: OpenG
 
 
 @pytest.mark.parametrize("mode", ["approve_all", "interactive"])
-async def test_a_call_after_the_interruption_is_not_executed_although_it_never_waits(
-    gate: OpenGate, mode: str
-) -> None:
+async def test_call_after_an_interrupt_is_not_executed(gate: OpenGate, mode: str) -> None:
     act = Recorded(needs_approval=mode == "approve_all")
     opened = gate(act.tool, mode=mode)
     opened.interrupt.interrupt()
@@ -271,7 +271,7 @@ async def test_a_call_after_the_interruption_is_not_executed_although_it_never_w
     assert act.executed == []
 
 
-async def test_a_tool_that_ends_in_spite_of_the_interruption_keeps_its_result(
+async def test_tool_that_ends_despite_an_interrupt_keeps_its_result(
     gate: OpenGate,
 ) -> None:
     async def act(context: ToolContext) -> str:
@@ -313,7 +313,7 @@ async def _interrupted_when(opened: Gate, event_type: str) -> None:
 # --- the whole story
 
 
-def test_a_failed_call_stops_neither_the_others_nor_the_work(project: Project) -> None:
+def test_failed_call_stops_neither_other_calls_nor_the_work(project: Project) -> None:
     project.write(
         "tools.py",
         "import sys\ndef leaves(how: str) -> str: sys.exit(how)\nasync def divides(by: int) -> float: return 1 / by\n",
@@ -332,7 +332,7 @@ def test_a_failed_call_stops_neither_the_others_nor_the_work(project: Project) -
     )
 
 
-def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(
+def test_results_over_their_limits_are_cut_and_each_cut_is_named(
     project: Project,
 ) -> None:
     project.write("tools.py", "def pour(n: int) -> str: return 'a' * n + 'z' * n\n")
@@ -351,7 +351,7 @@ def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(
     assert read > 19_900
 
 
-def test_a_kind_that_does_not_fit_is_json_and_a_warning(project: Project) -> None:
+def test_invalid_result_kind_becomes_json_with_a_warning(project: Project) -> None:
     project.write(
         "tools.py", "def odd() -> dict:\n    'Odd.'\n    return {'kind': 'text', 'body': 'x'}\n"
     )
@@ -369,7 +369,7 @@ def test_a_kind_that_does_not_fit_is_json_and_a_warning(project: Project) -> Non
     assert [sentence.partition(":")[0] for sentence in warnings] == ["odd"]
 
 
-async def test_a_tool_is_told_how_its_calls_ended(gate: OpenGate) -> None:
+async def test_tool_is_notified_of_the_end_of_its_calls(gate: OpenGate) -> None:
     told: list[tuple[dict[str, Any], str]] = []
 
     def note(args: dict[str, Any], status: str) -> None:

@@ -44,7 +44,7 @@ class Calling:
         return f"outer: {self.outcomes[-1].text()}"
 
 
-async def test_an_inner_call_is_a_call_with_a_parent(gate: OpenGate) -> None:
+async def test_inner_call_has_a_parent(gate: OpenGate) -> None:
     inner, outer = Recorded("inner", needs_approval=False), Calling("inner")
     opened = gate(inner.tool, outer.tool)
 
@@ -71,7 +71,7 @@ async def test_an_inner_call_is_a_call_with_a_parent(gate: OpenGate) -> None:
     ]
 
 
-async def test_the_request_names_the_tool_that_calls(gate: OpenGate) -> None:
+async def test_request_names_the_calling_tool(gate: OpenGate) -> None:
     inner, outer = Recorded("inner"), Calling("inner")
     opened = gate(inner.tool, outer.tool, answers=[True])
 
@@ -86,7 +86,7 @@ async def test_the_request_names_the_tool_that_calls(gate: OpenGate) -> None:
     assert (decided.caller, decided.by) == ("tool:outer", "user")
 
 
-async def test_a_call_of_the_model_has_no_caller_on_record(gate: OpenGate) -> None:
+async def test_call_of_the_model_has_no_caller_in_the_log(gate: OpenGate) -> None:
     opened = gate(Recorded("inner").tool, answers=[True])
 
     await opened("inner")
@@ -99,7 +99,7 @@ async def test_a_call_of_the_model_has_no_caller_on_record(gate: OpenGate) -> No
     ("options", "status", "by"),
     [({}, "denied", "headless"), ({"needs_approval": Approval.BLOCKED}, "blocked", "tool")],
 )
-async def test_a_refusal_is_an_outcome_and_a_denial_of_the_outer_call(
+async def test_refused_inner_call_is_an_outcome_and_denies_the_outer_call(
     gate: OpenGate, options: dict[str, Any], status: str, by: str
 ) -> None:
     inner, outer = Recorded("inner", **options), Calling("inner")
@@ -113,7 +113,7 @@ async def test_a_refusal_is_an_outcome_and_a_denial_of_the_outer_call(
     assert refused.refusal.startswith(str(refused.error))
 
 
-async def test_what_is_not_there_or_not_valid_is_an_outcome(gate: OpenGate) -> None:
+async def test_missing_or_invalid_inner_call_is_an_outcome(gate: OpenGate) -> None:
     strict = Recorded(
         "strict", input_schema={"type": "object", "properties": {}, "additionalProperties": False}
     )
@@ -126,7 +126,7 @@ async def test_what_is_not_there_or_not_valid_is_an_outcome(gate: OpenGate) -> N
     assert [missing.outcomes[0].status, wrong.outcomes[0].status] == ["not_found", "invalid"]
 
 
-async def test_tools_call_tools_three_deep(gate: OpenGate) -> None:
+async def test_inner_calls_can_be_three_deep(gate: OpenGate) -> None:
     last = Recorded("t4", needs_approval=False)
     chain = [Calling(f"t{number + 1}", f"t{number}") for number in range(4)]
     opened = gate(*(each.tool for each in chain), last.tool)
@@ -155,7 +155,7 @@ async def test_tools_call_tools_three_deep(gate: OpenGate) -> None:
         ("manual", Caller.OPERATOR, True),
     ],
 )
-async def test_what_is_for_people_stays_so(
+async def test_inner_call_cannot_reach_manual_tools(
     gate: OpenGate, mode: Any, root: Caller, allowed: bool
 ) -> None:
     inner = Recorded("inner", needs_approval=False, manual=ManualExecution(mode=mode))
@@ -169,7 +169,7 @@ async def test_what_is_for_people_stays_so(
         assert outer.outcomes[0].error == "inner can only be called by a person"
 
 
-async def test_the_own_check_of_a_tool_sees_the_caller(gate: OpenGate) -> None:
+async def test_own_check_of_a_tool_sees_the_caller(gate: OpenGate) -> None:
     def check(args: Args, context: CallContext) -> bool:
         callers.append(context.caller)
         return False
@@ -182,7 +182,7 @@ async def test_the_own_check_of_a_tool_sees_the_caller(gate: OpenGate) -> None:
     assert callers == ["tool:outer"]
 
 
-async def test_a_yes_for_the_outer_call_is_none_for_the_inner_one(gate: OpenGate) -> None:
+async def test_approval_of_the_outer_call_does_not_cover_the_inner_one(gate: OpenGate) -> None:
     inner, outer = Recorded("inner"), Calling("inner", needs_approval=True)
     opened = gate(inner.tool, outer.tool, answers=[True, False])
 
@@ -192,7 +192,7 @@ async def test_a_yes_for_the_outer_call_is_none_for_the_inner_one(gate: OpenGate
     assert (outer.outcomes[0].status, inner.executed) == ("denied", [])
 
 
-async def test_a_preview_calls_nothing(gate: OpenGate) -> None:
+async def test_preview_cannot_call_tools(gate: OpenGate) -> None:
     async def preview(args: Args, context: ToolContext) -> Preview:
         await context.call("inner", {"text": "inside"})
         return Preview(Text("shown"))
@@ -209,7 +209,7 @@ async def test_a_preview_calls_nothing(gate: OpenGate) -> None:
     assert inner.executed == []
 
 
-async def test_waiting_for_consent_takes_no_time_of_the_outer_tool(
+async def test_waiting_for_consent_does_not_count_for_the_outer_tool(
     gate: OpenGate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
@@ -222,7 +222,7 @@ async def test_waiting_for_consent_takes_no_time_of_the_outer_tool(
         assert (await opened("outer")).ok
 
 
-async def test_an_outer_call_out_of_time_ends_its_inner_call(gate: OpenGate) -> None:
+async def test_outer_timeout_ends_the_inner_call(gate: OpenGate) -> None:
     async def wait(args: Args, context: ToolContext) -> str:
         await anyio.sleep_forever()
         return ""
@@ -245,7 +245,7 @@ async def test_an_outer_call_out_of_time_ends_its_inner_call(gate: OpenGate) -> 
     assert results == [("c1.1", "interrupted"), ("c1", "timeout")]
 
 
-async def test_an_interrupt_ends_both(gate: OpenGate) -> None:
+async def test_interrupt_ends_both_calls(gate: OpenGate) -> None:
     async def stop(args: Args, context: ToolContext) -> str:
         opened.interrupt.interrupt()
         await anyio.sleep_forever()
@@ -267,7 +267,7 @@ async def test_an_interrupt_ends_both(gate: OpenGate) -> None:
     assert results == [("c1.1", "interrupted"), ("c1", "interrupted")]
 
 
-async def test_a_tool_that_is_stopped_calls_nothing_more(gate: OpenGate) -> None:
+async def test_stopped_tool_cannot_call_tools(gate: OpenGate) -> None:
     async def insist(args: Args, context: ToolContext) -> str:
         while True:
             try:

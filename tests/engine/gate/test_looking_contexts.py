@@ -22,7 +22,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("where", ["needs_approval", "preview"])
-def test_a_check_or_a_preview_of_a_call_changes_nothing(
+def test_check_or_preview_of_a_call_cannot_change_files(
     project: Project, where: str, change: str
 ) -> None:
     project.write("worker.yaml", WORKER)
@@ -42,7 +42,7 @@ def test_a_check_or_a_preview_of_a_call_changes_nothing(
     assert project.read("z/kept") == "kept"
 
 
-def test_a_check_may_look(project: Project) -> None:
+def test_check_can_read_files(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("z/kept", "kept")
     look = "def look(args, context):\n    return context.sandbox.read_bytes('/z/kept') != b'kept'\n"

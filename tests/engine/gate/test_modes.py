@@ -151,7 +151,7 @@ READS = [
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("mode", "table"), [("acceptEdits", EDITS), ("readOnly", READS)])
-def test_what_a_mode_makes_of_each_call(worker: Project, mode: str, table: list[Any]) -> None:
+def test_each_mode_decides_each_call(worker: Project, mode: str, table: list[Any]) -> None:
     failures = []
     for tool, args, expected in table:
         worker.write("a.txt", "old\n")
@@ -164,7 +164,7 @@ def test_what_a_mode_makes_of_each_call(worker: Project, mode: str, table: list[
     assert failures == []
 
 
-def test_the_model_is_told_of_plan_mode_and_how_it_ends(worker: Project) -> None:
+def test_model_is_informed_of_plan_mode_and_its_end(worker: Project) -> None:
     _, ui = made(worker, "readOnly", "put", {})
     (result,) = ui.of("toolResult")
     assert result.error == (
@@ -176,7 +176,7 @@ def test_the_model_is_told_of_plan_mode_and_how_it_ends(worker: Project) -> None
     assert told == ("preApproved", False, "mode", "read only")
 
 
-def test_an_accepted_edit_is_on_record_as_decided_by_the_mode(worker: Project) -> None:
+def test_accepted_edit_is_logged_as_decided_by_the_mode(worker: Project) -> None:
     _, ui = made(worker, "accept edits", "write_file", {"path": "/here/b.txt", "content": "x"})
     (decided,) = ui.of("approvalDecided")
     told = decided.verdict, decided.approved, decided.by, decided.via
@@ -184,7 +184,7 @@ def test_an_accepted_edit_is_on_record_as_decided_by_the_mode(worker: Project) -
     assert decided.reason == "writing in zone 'here' needs your OK; the person accepts edits"
 
 
-def test_a_tool_cannot_do_for_the_model_what_the_mode_refuses(worker: Project) -> None:
+def test_tool_cannot_call_what_the_mode_refuses_to_the_model(worker: Project) -> None:
     _, ui = made(worker, "readOnly", "through", {})
     assert [(event.tool_name, event.status) for event in ui.of("toolResult")] == [
         ("put", "blocked"),
@@ -193,7 +193,7 @@ def test_a_tool_cannot_do_for_the_model_what_the_mode_refuses(worker: Project) -
 
 
 @pytest.mark.parametrize(("mode", "status"), [("readOnly", "blocked"), ("acceptEdits", "denied")])
-def test_a_child_worker_is_held_back_and_granted_nothing(
+def test_child_worker_is_limited_and_gets_no_grant_from_the_mode(
     worker: Project, mode: str, status: str
 ) -> None:
     args = "{path: /kid/b.txt, content: x}"
@@ -207,7 +207,7 @@ def test_a_child_worker_is_held_back_and_granted_nothing(
     assert ("plan mode" in result.error) == (mode == "readOnly")
 
 
-def test_the_person_calls_what_the_mode_refuses_to_the_model(worker: Project) -> None:
+def test_person_can_call_what_the_mode_refuses_to_the_model(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus, toolResult=lambda event: leave(bus))
 
@@ -219,7 +219,7 @@ def test_the_person_calls_what_the_mode_refuses_to_the_model(worker: Project) ->
     assert [event.status for event in ui.of("toolResult")] == ["success"]
 
 
-def test_a_change_holds_from_the_next_call_on_while_the_worker_works(worker: Project) -> None:
+def test_mode_change_applies_to_the_next_call(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus, toolResult=lambda event: change(bus, "readOnly"))
     turns = [calls(call("put")), calls(call("put")), "done"]
@@ -262,7 +262,7 @@ LIMITS: list[tuple[dict[str, Any], list[str], list[str], list[str]]] = [
 ]
 
 
-def test_no_mode_goes_beyond_what_the_flags_allow(worker: Project) -> None:
+def test_mode_cannot_exceed_the_flags(worker: Project) -> None:
     failures = []
     for options, wanted, changed, said in LIMITS:
         bus = EventBus()
@@ -281,7 +281,7 @@ def test_no_mode_goes_beyond_what_the_flags_allow(worker: Project) -> None:
     assert failures == []
 
 
-def test_a_worker_that_comes_to_deny_everything_ends_the_mode_that_accepts(worker: Project) -> None:
+def test_worker_that_denies_everything_ends_the_accepting_mode(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
 
@@ -295,7 +295,7 @@ def test_a_worker_that_comes_to_deny_everything_ends_the_mode_that_accepts(worke
     assert [event.mode for event in ui.of("modeChanged")] == ["acceptEdits", "ask"]
 
 
-def test_a_session_is_resumed_in_the_mode_ask_and_repeats_as_it_was(worker: Project) -> None:
+def test_resumed_session_starts_in_ask_mode_and_replays_as_recorded(worker: Project) -> None:
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     edit, put = calls(call("write_file", path="/here/b.txt", content="x")), calls(call("put"))
 

@@ -62,7 +62,7 @@ def accesses(seen: Seen) -> list[NetworkAccess]:
     return seen.of(NetworkAccess)
 
 
-def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> None:
+def test_connection_without_anybody_to_ask_is_denied_reported_and_counted(fetcher: Project) -> None:
     seen = fetch(fetcher, LINE)
     [request] = [event.request for event in seen.of(ApprovalRequired)]
     assert (request.tool_name, request.reason, request.risk) == ("network", WHY, "medium")
@@ -104,19 +104,19 @@ def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> N
     ]
 
 
-def test_fail_stops_after_the_command(fetcher: Project) -> None:
+def test_on_ask_fail_stops_after_the_command(fetcher: Project) -> None:
     seen = fetch(fetcher, LINE, LINE, on_ask=OnAsk.FAIL)
     assert (seen.result.status, seen.result.exit_code) == ("denied", 4)
     assert seen.result.error == f"{HOST}:80 was not reached: {WHY}; {COULD_NOT_ASK}"
     assert len(seen.of(ToolResult)) == 1
 
 
-def test_a_running_command_is_not_parked(fetcher: Project) -> None:
+def test_running_command_is_not_parked(fetcher: Project) -> None:
     seen = fetch(fetcher, LINE, on_ask=OnAsk.PARK)
     assert (seen.result.status, [each.by for each in accesses(seen)]) == ("completed", ["headless"])
 
 
-def test_approve_all_asks_nobody_and_opens_nothing_that_is_private(fetcher: Project) -> None:
+def test_approve_all_opens_no_private_address(fetcher: Project) -> None:
     hosts = [
         "localhost",
         "127.0.0.1",
@@ -141,7 +141,7 @@ def test_auto_deny_asks_nobody(fetcher: Project) -> None:
     assert (seen.of(ApprovalRequired), [each.by for each in accesses(seen)]) == ([], ["mode"])
 
 
-def test_a_yes_holds_for_the_command_and_is_asked_again_for_the_next(fetcher: Project) -> None:
+def test_yes_covers_one_command(fetcher: Project) -> None:
     twice = f"python3 get.py http://{HOST}/ http://{HOST}/again"
     seen = fetch(fetcher, twice, LINE, answers=[True, False])
     assert [(each.allowed, each.by, each.tool_call_id) for each in accesses(seen)] == [
@@ -152,7 +152,7 @@ def test_a_yes_holds_for_the_command_and_is_asked_again_for_the_next(fetcher: Pr
     assert [request.args["command"] for request in seen.asked] == [twice, LINE]
 
 
-def test_a_yes_for_the_session_is_for_the_host_and_the_port_whatever_the_command(
+def test_yes_for_the_session_covers_the_host_and_port_for_every_command(
     fetcher: Project,
 ) -> None:
     other = f"python3 get.py http://{HOST}/other http://{HOST}:81/"
@@ -164,7 +164,7 @@ def test_a_yes_for_the_session_is_for_the_host_and_the_port_whatever_the_command
     ]
 
 
-def test_a_connection_is_offered_as_the_rule_that_it_is(fetcher: Project) -> None:
+def test_connection_is_offered_as_a_rule(fetcher: Project) -> None:
     rule = GrantRule(("sandbox", "network", "-"), f"{HOST}:80", f"connections to {HOST}:80")
     yes = ApprovalDecision(True, remember="session", grant=GrantOffer.of([rule]))
     seen = fetch(fetcher, LINE, LINE, answers=[yes])
@@ -174,7 +174,7 @@ def test_a_connection_is_offered_as_the_rule_that_it_is(fetcher: Project) -> Non
     assert given == [GrantOffer.of([rule])]
 
 
-def test_a_session_of_the_shell_has_a_proxy_too(fetcher: Project) -> None:
+def test_shell_session_has_a_proxy(fetcher: Project) -> None:
     seen = fetcher.run(
         calls(call("exec_command", command="bash", yield_time_ms=0)),
         calls(call("write_stdin", session_id=1, chars=f"{LINE}; exit\n", yield_time_ms=30_000)),
@@ -186,7 +186,7 @@ def test_a_session_of_the_shell_has_a_proxy_too(fetcher: Project) -> None:
     assert "403" in seen.outcomes[1].value.text()
 
 
-def test_a_child_reaches_no_more_than_its_parent(project: Project) -> None:
+def test_child_cannot_reach_more_than_its_parent(project: Project) -> None:
     project.write("get.py", GET)
     project.write(
         "worker.yaml",
@@ -215,7 +215,7 @@ def test_a_child_reaches_no_more_than_its_parent(project: Project) -> None:
     assert len(seen.result.denials) == 1
 
 
-def test_a_list_without_a_mechanism_is_refused_at_load(fetcher: Project, tmp_path: Path) -> None:
+def test_host_list_without_a_mechanism_is_refused_at_load(fetcher: Project, tmp_path: Path) -> None:
     done = fetcher.forge("worker", "check", "worker.yaml", env={"PATH": str(tmp_path)})
     assert done.returncode == 3
     assert (
@@ -224,7 +224,7 @@ def test_a_list_without_a_mechanism_is_refused_at_load(fetcher: Project, tmp_pat
     )
 
 
-def test_a_question_that_was_open_when_forge_was_killed_is_nothing_to_answer_later(
+def test_question_of_a_killed_forge_cannot_be_answered_later(
     fetcher: Project,
 ) -> None:
     seen = fetch(fetcher, LINE)
@@ -238,7 +238,7 @@ WANTED = Destination("a.example", 443, "curl https://a.example")
 
 
 @pytest.mark.anyio
-async def test_an_interrupt_takes_the_question_back(gate: OpenGate) -> None:
+async def test_interrupt_withdraws_the_question(gate: OpenGate) -> None:
     seen: list[Event] = []
     opened = gate()
     opened.bus.subscribe(seen.append, answers=True)

@@ -66,7 +66,7 @@ def shown(seen: Seen) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_call_that_is_good_only_once_asks_in_every_turn(store: Project) -> None:
+def test_once_only_call_asks_in_every_turn(store: Project) -> None:
     commit = call("commit", message="more")
     seen = store.run(
         calls(call("stage", what="a")),
@@ -85,7 +85,7 @@ def test_a_call_that_is_good_only_once_asks_in_every_turn(store: Project) -> Non
     assert not any(each.cached for each in seen.of(ApprovalDecided))
 
 
-def test_and_twice_in_one_turn(store: Project) -> None:
+def test_once_only_call_asks_twice_in_one_turn(store: Project) -> None:
     commit, stage, tag = (
         call("commit", message="more"),
         call("stage", what="b"),
@@ -105,7 +105,7 @@ def test_and_twice_in_one_turn(store: Project) -> None:
     assert seen.statuses == ["success"] * 5
 
 
-def test_a_no_still_counts(store: Project) -> None:
+def test_denial_of_a_once_only_call_counts(store: Project) -> None:
     commit = call("commit", message="more")
     seen = store.run(
         calls(commit, commit),
@@ -116,7 +116,7 @@ def test_a_no_still_counts(store: Project) -> None:
     assert seen.outcomes[1].error == "commit was not called; the user said no: not that one"
 
 
-def test_the_word_of_a_method_that_is_named(store: Project) -> None:
+def test_approval_method_named_by_a_tool_is_used(store: Project) -> None:
     seen = store.run(
         calls(call("tag", name="draft"), call("tag", name="v1")), "done", answers=[True]
     )
@@ -125,7 +125,7 @@ def test_the_word_of_a_method_that_is_named(store: Project) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_could_not_be_shown_is_good_only_once(gate: OpenGate) -> None:
+async def test_call_without_a_preview_is_approved_only_once(gate: OpenGate) -> None:
     async def preview(args: Any, context: ToolContext) -> Preview:
         raise RuntimeError("no such branch")
 

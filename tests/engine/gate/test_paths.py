@@ -115,7 +115,7 @@ def once(project: Project, tool: str, answers: Any = (), **args: Any) -> tuple[T
         ("put_lines", {"lines": "/free/ok /nowhere/x"}, "error", "is in no zone"),
     ],
 )
-def test_what_a_zone_does_not_allow_is_refused_and_nobody_is_asked(
+def test_path_that_a_zone_forbids_is_refused_without_a_question(
     worker: Project, tool: str, args: dict[str, Any], status: str, reason: str
 ) -> None:
     result, seen = once(worker, tool, **args)
@@ -155,7 +155,7 @@ SECRET = "'.env' is a protected name: it may hold secrets, and shells and progra
         ("drop", {"path": "/free/.env"}, SECRET, "protected names"),
     ],
 )
-def test_what_asks_is_asked_with_zone_and_rule_and_done_after_a_yes(
+def test_asking_path_names_zone_and_rule_and_runs_after_a_yes(
     worker: Project, tool: str, args: dict[str, Any], reason: str, rule: str
 ) -> None:
     worker.write("worker.yaml", WORKER.replace("path: free", "path: ."))
@@ -168,7 +168,7 @@ def test_what_asks_is_asked_with_zone_and_rule_and_done_after_a_yes(
     assert result.status == "success", result.error
 
 
-def test_the_workers_own_files_ask_whoever_writes_them(worker: Project) -> None:
+def test_files_of_the_worker_ask_for_every_tool(worker: Project) -> None:
     worker.write("worker.yaml", WORKER.replace("path: free", "path: ."))
     for name in ("worker.yaml", "tools.py"):
         result, seen = once(worker, "put", [False], path=f"/free/{name}", text="x")
@@ -188,7 +188,7 @@ def test_the_workers_own_files_ask_whoever_writes_them(worker: Project) -> None:
         ({"name": "/out/a.txt", "what": "delete"}, "DeletePath"),
     ],
 )
-def test_what_was_not_declared_is_refused_in_every_mode(
+def test_undeclared_path_is_refused_in_every_mode(
     worker: Project, args: dict[str, Any], declaration: str, mode: str | None
 ) -> None:
     seen = worker.run(calls(call("sneak", **args)), "done", answers=[], approval_mode=mode)
@@ -198,7 +198,7 @@ def test_what_was_not_declared_is_refused_in_every_mode(
     assert worker.read("shut/a.txt") == "shut"
 
 
-def test_what_is_pre_approved_needs_no_declaration(worker: Project) -> None:
+def test_pre_approved_path_needs_no_declaration(worker: Project) -> None:
     assert once(worker, "sneak", name="/free/new.txt")[0].status == "success"
     assert once(worker, "sneak", name="free/new.txt", what="read")[0].value.text() == "sneaked"
     assert (
@@ -208,7 +208,7 @@ def test_what_is_pre_approved_needs_no_declaration(worker: Project) -> None:
     assert once(worker, "sneak", name="/free/new.txt", what="delete")[0].status == "success"
 
 
-def test_the_strictest_of_tool_worker_and_zone_counts_and_each_gives_its_reason(
+def test_strictest_of_tool_worker_and_zone_applies_with_each_reason(
     worker: Project,
 ) -> None:
     result, seen = once(worker, "silent", [False], path="/free/x")
@@ -233,7 +233,7 @@ def test_the_strictest_of_tool_worker_and_zone_counts_and_each_gives_its_reason(
     assert once(worker, "put", path="/free/x", text="x")[0].status == "blocked"
 
 
-def test_three_spellings_of_one_file_are_one_call(worker: Project) -> None:
+def test_three_spellings_of_a_path_are_one_call(worker: Project) -> None:
     always = ApprovalDecision(True, remember="session")
     spellings = [
         "/out/new.txt",
@@ -246,7 +246,7 @@ def test_three_spellings_of_one_file_are_one_call(worker: Project) -> None:
     assert (seen.statuses, len(seen.asked)) == (["success"] * 4, 1)
 
 
-def test_a_yes_for_one_list_of_paths_is_not_one_for_another(worker: Project) -> None:
+def test_approval_of_a_list_of_paths_does_not_cover_another_list(worker: Project) -> None:
     always = ApprovalDecision(True, remember="session")
     made = [
         calls(call("put_lines", lines=lines))
@@ -256,7 +256,7 @@ def test_a_yes_for_one_list_of_paths_is_not_one_for_another(worker: Project) -> 
     assert (seen.statuses, len(seen.asked)) == (["success", "success", "denied"], 3)
 
 
-def test_a_file_that_becomes_another_between_the_yes_and_the_write_asks_again(
+def test_file_replaced_between_approval_and_write_asks_again(
     worker: Project,
 ) -> None:
     asked: list[ApprovalRequest] = []
@@ -275,7 +275,7 @@ def test_a_file_that_becomes_another_between_the_yes_and_the_write_asks_again(
     assert "'/free/.env' has changed since it was judged" in asked[1].reason
 
 
-def test_a_link_that_flips_after_judging_is_judged_again(worker: Project) -> None:
+def test_link_changed_after_judging_is_judged_again(worker: Project) -> None:
     """Judged while it leads to a file that may be written, opened while it leads to one that asks."""
     link = worker.folder / "free/link"
     link.symlink_to("a.txt")
@@ -315,7 +315,7 @@ def counted_walks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         ("put", {"path": "/out/a.txt", "text": "new"}, 2),
     ],
 )
-def test_judging_previewing_and_executing_walk_once_each(
+def test_judging_previewing_and_executing_each_resolve_once(
     worker: Project, monkeypatch: pytest.MonkeyPatch, tool: str, args: dict[str, Any], most: int
 ) -> None:
     with counted_walks(monkeypatch) as walks:
@@ -347,7 +347,7 @@ def test_every_decision_names_the_zone(worker: Project) -> None:
         ("None", "touches of put_lines returned None, which is not a PathUse"),
     ],
 )
-def test_a_tool_that_cannot_say_which_paths_it_touches_is_not_called(
+def test_tool_without_known_paths_is_not_called(
     worker: Project, touches: str, problem: str
 ) -> None:
     worker.write(

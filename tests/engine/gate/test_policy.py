@@ -219,7 +219,7 @@ def _request(verdict: Verdict, request_id: str) -> ApprovalRequest:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", WORDS)
-async def test_the_table(name: str, tmp_path: Path) -> None:
+async def test_policy_table_gives_the_expected_verdicts(name: str, tmp_path: Path) -> None:
     needs_approval, word = WORDS[name]
     act = Recorded(needs_approval=needs_approval)
     for case in CASES:
@@ -254,9 +254,7 @@ SAYS_YES = {"interactive, yes", "approve_all"}
 @pytest.mark.parametrize(
     "word", [raising(ToolError("not on a Sunday")), raising_later(ToolError("not on a Sunday"))]
 )
-async def test_a_tool_error_refuses_whatever_the_worker_says_and_nobody_is_asked(
-    word: Any, tmp_path: Path
-) -> None:
+async def test_tool_error_refuses_without_a_question(word: Any, tmp_path: Path) -> None:
     act = Recorded(needs_approval=word)
     for entry, default, who in CASES:
         gate = Gate(
@@ -279,7 +277,7 @@ MAYBE = st.none() | VERDICTS
 
 
 @given(MAYBE, MAYBE, MAYBE)
-def test_the_worker_never_loosens_a_word(
+def test_worker_cannot_loosen_the_approval_of_a_tool(
     word: Verdict | None, entry: Verdict | None, default: Verdict | None
 ) -> None:
     verdict = Policy(entry, default).combine(word)
@@ -291,7 +289,7 @@ def test_the_worker_never_loosens_a_word(
 
 
 @given(VERDICTS, MAYBE, MAYBE, VERDICTS)
-def test_an_entry_added_for_a_tool_that_speaks_never_loosens(
+def test_entry_for_a_tool_with_own_approval_cannot_loosen_it(
     word: Verdict, entry: Verdict | None, default: Verdict | None, added: Verdict
 ) -> None:
     before = Policy(None, default).combine(word)
@@ -302,7 +300,7 @@ def test_an_entry_added_for_a_tool_that_speaks_never_loosens(
 @given(
     MAYBE, MAYBE, MAYBE, st.sampled_from(["word", "entry", "default"]), st.sampled_from(Approval)
 )
-def test_a_stricter_word_from_anybody_never_loosens(
+def test_stricter_approval_never_loosens(
     word: Verdict | None,
     entry: Verdict | None,
     default: Verdict | None,
@@ -334,7 +332,7 @@ def test_a_stricter_word_from_anybody_never_loosens(
         (giving(True), PRE, False),
     ],
 )
-def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
+def test_entry_looser_than_a_fixed_approval_is_reported_at_load(
     word: Any, entry: Approval, without_effect: bool
 ) -> None:
     offered = Recorded(needs_approval=word).tool
@@ -352,7 +350,7 @@ def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
         (True, PRE, False),
     ],
 )
-def test_so_can_pre_approval_of_a_word_that_depends_on_args(
+def test_pre_approval_of_an_args_dependent_tool_is_reported_at_load(
     word: Any, entry: Approval, without_effect: bool
 ) -> None:
     offered = Recorded(needs_approval=word).tool

@@ -164,7 +164,7 @@ def tools_of(project: Project, **options: Any) -> set[str]:
         return in_loop(names)
 
 
-def test_nothing_writes_whatever_the_model_calls(every: Project) -> None:
+def test_read_only_session_blocks_every_write(every: Project) -> None:
     names = sorted(tools_of(every))
     assert {"s__claims", "s__admits", "s__silent", "own", *ARGS} <= set(names)
     (every.folder / "made").rmdir()
@@ -189,7 +189,7 @@ def test_nothing_writes_whatever_the_model_calls(every: Project) -> None:
     assert not (every.folder / "made").exists()
 
 
-def test_what_cannot_be_called_is_not_offered(every: Project) -> None:
+def test_tools_that_cannot_be_called_are_not_offered(every: Project) -> None:
     seen = every.run("done", read_only=True)
     offered = {name for turn in seen.of(TurnStart) for name in turn.tools}
     assert offered == READING | {"liar", "through", "look"} == tools_of(every, read_only=True)
@@ -197,7 +197,7 @@ def test_what_cannot_be_called_is_not_offered(every: Project) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("caller", list(Caller), ids=lambda caller: caller.value)
-def test_it_holds_for_everybody(every: Project, caller: Caller) -> None:
+def test_read_only_applies_to_every_caller(every: Project, caller: Caller) -> None:
     async def outcome() -> str:
         worker = load_worker("worker.yaml")
         async with WorkerRuntime(
@@ -215,7 +215,7 @@ def test_it_holds_for_everybody(every: Project, caller: Caller) -> None:
     assert not (every.folder / "a").exists()
 
 
-def test_the_reason_is_told(project: Project) -> None:
+def test_refusal_names_the_reason(project: Project) -> None:
     project.write("tools.py", "def unsaid() -> str:\n    '''Act.'''\n    return 'x'\n")
     project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [unsaid]}}\n"
@@ -227,7 +227,7 @@ def test_the_reason_is_told(project: Project) -> None:
     assert seen.result.denials[0]["by"] == "mode"
 
 
-def test_the_model_is_told_and_zones_are_where_they_are(project: Project) -> None:
+def test_model_is_informed_and_zones_keep_their_paths(project: Project) -> None:
     zone = "{name: made, path: ./made, mode: rw}"
     project.write(
         "worker.yaml",
@@ -249,7 +249,7 @@ def test_the_model_is_told_and_zones_are_where_they_are(project: Project) -> Non
 # The tree
 
 
-def test_workers_delegate_and_children_only_read(tree: Tree) -> None:
+def test_workers_can_delegate_and_children_only_read(tree: Tree) -> None:
     tree.boss(
         allowed("helper"),
         more="sandbox: {zones: [{name: a, mode: rw, approval: {write: preApproved}}]}",
@@ -262,7 +262,7 @@ def test_workers_delegate_and_children_only_read(tree: Tree) -> None:
     assert not (tree.project.folder / "a").exists()
 
 
-def test_a_tool_that_only_delegates_says_so() -> None:
+def test_delegating_only_tool_declares_it() -> None:
     async def execute(args: dict[str, Any], context: object) -> str:
         return ""
 
@@ -281,7 +281,7 @@ def test_a_tool_that_only_delegates_says_so() -> None:
 # Served
 
 
-def test_clients_get_what_reads_and_tasks_that_only_read(project: Project) -> None:
+def test_served_clients_get_read_only_tools_and_tasks(project: Project) -> None:
     project.write("script.yaml", SCRIPT)
     project.write(
         "worker.yaml",
@@ -337,7 +337,7 @@ def kept(project: Project, *turns: Any, **options: Any) -> Seen:
 
 
 @pytest.mark.parametrize("fork", [False, True])
-def test_a_resumed_session_stays_read_only(project: Project, fork: bool) -> None:
+def test_resumed_session_stays_read_only(project: Project, fork: bool) -> None:
     zones = "{zones: [{name: a, path: ., mode: rw, approval: {write: preApproved}}]}"
     project.write("worker.yaml", f"name: w\nsandbox: {zones}\ntoolsets: {{filesystem: {{}}}}\n")
     write = calls(call("write_file", path="/a/x", content="x"))
@@ -354,7 +354,7 @@ def test_a_resumed_session_stays_read_only(project: Project, fork: bool) -> None
     assert (fresh.statuses, fresh.of(SessionStart)[0].read_only) == (["success"], None)
 
 
-def test_a_read_only_session_is_repeated_as_one(project: Project) -> None:
+def test_replay_of_a_read_only_session_is_read_only(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     project.write("a.txt", "here\n")
     made = calls(call("read_file", path="a.txt"), call("write_file", path="b.txt", content="x"))
@@ -386,7 +386,7 @@ def writer(project: Project) -> Project:
 BLOCKED = "write_file is blocked: this session is read-only, and it is declared to do more: write"
 
 
-def test_run(writer: Project) -> None:
+def test_run_command_accepts_read_only(writer: Project) -> None:
     done = writer.forge("run", "worker.yaml", "go", "-p", "-y", "--read-only")
     assert (done.returncode, done.stdout) == (0, f"{BLOCKED}\n")
     with writer.environment():
@@ -399,7 +399,7 @@ def test_run(writer: Project) -> None:
     assert (stopped.returncode, (writer.folder / "x.txt").exists()) == (4, False)
 
 
-def test_chat_and_batch(writer: Project) -> None:
+def test_chat_and_batch_accept_read_only(writer: Project) -> None:
     talked = writer.forge("chat", "worker.yaml", "-y", "--read-only", stdin="go\n/status\n!ls\n")
     assert BLOCKED in talked.stdout
     assert "this session is read-only, so it runs no commands" in talked.stderr

@@ -32,17 +32,17 @@ def asked(project: Project, tool: str = "say", **args):
     return project.run(calls(call(tool, **args)), "done", answers=[False]).asked[0]
 
 
-def test_args_that_nobody_gave_or_that_are_the_same_are_defaults(project: Project) -> None:
+def test_omitted_args_are_shown_as_defaults(project: Project) -> None:
     assert asked(project, text="hi").defaults == ("times", "loud", "mood", "to")
     assert asked(project, text="hi", times=1, to=None).defaults == ("times", "loud", "mood", "to")
 
 
-def test_null_in_the_place_of_another_default_is_shown(project: Project) -> None:
+def test_null_instead_of_another_default_is_shown(project: Project) -> None:
     request = asked(project, text="hi", times=2, loud=False, mood=None)
     assert request.defaults == ("to",)
 
 
-def test_the_preview_says_what_it_shows_and_how_much(project: Project) -> None:
+def test_preview_states_its_content_and_size(project: Project) -> None:
     request = asked(project, text="hi", times=2)
     assert (request.preview, request.previewed, request.recap) == (
         Text("hihi"),
@@ -51,7 +51,7 @@ def test_the_preview_says_what_it_shows_and_how_much(project: Project) -> None:
     )
 
 
-def test_a_preview_that_is_none_is_a_failed_one(project: Project) -> None:
+def test_invalid_preview_counts_as_failed(project: Project) -> None:
     request = asked(project, "odd")
     assert request.preview.text().startswith("no preview: ")
     assert request.once

@@ -80,7 +80,7 @@ def kept(worker: Project) -> Any:
 YES, NO = ApprovalDecision(True), ApprovalDecision(False)
 
 
-def test_a_yes_allows_this_line_and_later_ones_and_is_kept(worker: Project) -> None:
+def test_yes_to_a_rule_set_covers_later_lines_and_is_stored(worker: Project) -> None:
     ui = asked(worker, BUILD, LOOK, BUILD, answer=YES)
     assert questions(ui) == [ONCE]
     assert [event.status for event in ui.of("toolResult")] == [
@@ -94,7 +94,7 @@ def test_a_yes_allows_this_line_and_later_ones_and_is_kept(worker: Project) -> N
     assert questions(asked(worker, LOOK, BUILD, answer=YES)) == []
 
 
-def test_a_no_is_kept_and_the_lines_ask_by_themselves(worker: Project) -> None:
+def test_no_to_a_rule_set_is_stored_and_lines_ask_individually(worker: Project) -> None:
     assert questions(asked(worker, LOOK, OTHER, BUILD, answer=NO)) == [
         ONCE,
         "shell",
@@ -110,17 +110,17 @@ def test_a_no_is_kept_and_the_lines_ask_by_themselves(worker: Project) -> None:
     assert questions(asked(worker, LOOK, answer=YES)) == []
 
 
-def test_a_line_that_does_not_ask_is_no_reason_to_ask(worker: Project) -> None:
+def test_line_that_does_not_ask_raises_no_question(worker: Project) -> None:
     assert questions(asked(worker, BUILD, OTHER, answer=YES, mode="acceptEdits")) == []
     assert kept(worker) is None
 
 
-def test_a_build_that_does_more_asks_after_a_yes(worker: Project) -> None:
+def test_build_with_other_effects_asks_after_a_yes(worker: Project) -> None:
     worker.write("Makefile", "build:\n\techo built > out; rm kept.txt\n")
     assert questions(asked(worker, BUILD, answer=YES)) == [ONCE, "shell"]
 
 
-def test_the_question_says_what_is_written_and_where(worker: Project) -> None:
+def test_question_names_the_text_and_the_file(worker: Project) -> None:
     (event,) = asked(worker, LOOK, answer=YES).of("approvalRequired")
     request = event.request
     assert request.description.startswith("w asks once: may it use builds on a copy")
@@ -130,7 +130,7 @@ def test_the_question_says_what_is_written_and_where(worker: Project) -> None:
     )
 
 
-def test_what_nobody_said_is_not_kept(worker: Project) -> None:
+def test_unanswered_question_is_not_stored(worker: Project) -> None:
     left = ApprovalDecision(False, note="cancelled in the editor")
     assert questions(asked(worker, LOOK, answer=left)) == [ONCE, "shell"]
     assert kept(worker) is None
@@ -139,7 +139,9 @@ def test_what_nobody_said_is_not_kept(worker: Project) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"approval_mode": "auto_deny"}, {"approval_mode": "approve_all"}], ids=repr
 )
-def test_a_program_and_a_mode_are_not_asked(worker: Project, options: dict[str, str]) -> None:
+def test_question_is_not_asked_in_programs_and_modes(
+    worker: Project, options: dict[str, str]
+) -> None:
     seen = worker.run(
         calls(call("shell", command=LOOK)), "done", timeout=60, answers=[True], **options
     )
@@ -149,7 +151,7 @@ def test_a_program_and_a_mode_are_not_asked(worker: Project, options: dict[str, 
     assert kept(worker) is None
 
 
-def test_a_config_that_cannot_be_edited_leaves_the_answer_to_the_session(worker: Project) -> None:
+def test_unwritable_config_keeps_the_answer_for_the_session(worker: Project) -> None:
     file = worker.home / "config.yaml"
     file.write_bytes(b"titles: false\r\n# mine\n")
     ui = asked(worker, LOOK, LOOK, answer=YES)
@@ -161,7 +163,7 @@ def test_a_config_that_cannot_be_edited_leaves_the_answer_to_the_session(worker:
     assert file.read_bytes() == b"titles: false\r\n# mine\n"
 
 
-def test_a_rule_of_the_worker_still_asks(worker: Project) -> None:
+def test_rule_of_the_worker_still_asks(worker: Project) -> None:
     worker.write("worker.yaml", WORKER.replace("]}", ", {pattern: make, approval: ask}]}"))
     assert questions(asked(worker, BUILD, answer=YES)) == ["shell"]
     assert Path(worker.folder, "out").exists()
@@ -195,7 +197,7 @@ def delegated(
     [(True, True, False), (True, False, False), (False, False, True), (False, True, True)],
     ids=["parent", "parent, unwritable", "side by side, unwritable", "side by side"],
 )
-def test_one_answer_holds_for_parent_and_children(
+def test_answer_applies_to_parent_and_children(
     worker: Project, parent: bool, can_write: bool, parallel: bool
 ) -> None:
     if not can_write:
@@ -207,7 +209,7 @@ def test_one_answer_holds_for_parent_and_children(
     )
 
 
-def test_answer_of_a_child_holds_for_its_parent(worker: Project) -> None:
+def test_answer_of_a_child_applies_to_its_parent(worker: Project) -> None:
     worker.write(
         "child.script.yaml",
         yaml.safe_dump({"turns": [calls(call("shell", command=LOOK)), {"text": "done"}]}),
@@ -223,7 +225,7 @@ def test_answer_of_a_child_holds_for_its_parent(worker: Project) -> None:
     assert worker.read("out") == "built\n"
 
 
-def test_no_to_a_parent_holds_for_its_children(worker: Project) -> None:
+def test_no_to_a_parent_applies_to_its_children(worker: Project) -> None:
     ui = delegated(worker, NO, "first", parent=True)
     assert questions(ui) == [ONCE, "shell", "shell", "shell", "shell"]
 
@@ -254,13 +256,13 @@ class Lines(Toolset):
 """
 
 
-def test_a_toolset_hears_of_the_rule_that_is_kept(worker: Project) -> None:
+def test_toolset_is_notified_of_a_stored_rule(worker: Project) -> None:
     heard = greeted(worker, "self.allowed = (rule.at, rule.says) == (('names', '-'), ['here'])")
     assert questions(heard) == [ONCE]
     assert [event.status for event in heard.of("toolResult")] == ["success", "success"]
 
 
-def test_a_toolset_that_fails_to_use_a_kept_rule_is_named(worker: Project) -> None:
+def test_toolset_that_fails_on_a_stored_rule_is_named(worker: Project) -> None:
     heard = greeted(worker, "raise RuntimeError('no idea')")
     (warning,) = [event.message for event in heard.of("status") if "no idea" in event.message]
     assert "toolsets.custom" in warning

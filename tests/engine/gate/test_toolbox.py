@@ -86,7 +86,7 @@ def warnings(seen: Seen) -> list[str]:
         ),
     ],
 )
-def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(
+def test_tools_stay_during_a_session_and_a_change_is_reported_once(
     moody: Moody, fault: str, told: str
 ) -> None:
     seen = moody(LISTING.format(fault=fault)).run(calls(call("act")), calls(call("act")), "done")
@@ -123,7 +123,7 @@ def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(
         ),
     ],
 )
-def test_what_cannot_be_opened_is_told_with_its_distribution(
+def test_toolset_that_cannot_open_is_reported_with_its_distribution(
     moody: Moody, body: str, told: str
 ) -> None:
     with pytest.raises(ForgeError) as caught:
@@ -144,7 +144,7 @@ def test_what_cannot_be_opened_is_told_with_its_distribution(
         ),
     ],
 )
-def test_what_cannot_be_closed_changes_nothing(moody: Moody, body: str, told: str) -> None:
+def test_failure_to_close_changes_nothing(moody: Moody, body: str, told: str) -> None:
     bus, heard = EventBus(), list[str]()
     bus.subscribe(
         lambda event: heard.append(event.message) if isinstance(event, StatusEvent) else None

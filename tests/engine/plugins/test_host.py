@@ -57,7 +57,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             del sys.modules[name]
 
 
-def test_the_toolsets_in_the_box() -> None:
+def test_built_in_toolsets_are_complete() -> None:
     assert {"filesystem", "custom"} <= {plugin.name for plugin in PluginHost().toolset_plugins()}
     cls, plugin = PluginHost().toolset("filesystem")
     assert (cls.name, plugin.distribution, plugin.source.kind) == (
@@ -67,7 +67,7 @@ def test_the_toolsets_in_the_box() -> None:
     )
 
 
-def test_a_package_brings_a_toolset_and_nothing_is_imported_before_it_is_named(
+def test_toolset_of_a_package_is_imported_only_when_named(
     install: Install,
 ) -> None:
     install(
@@ -88,7 +88,7 @@ def test_a_package_brings_a_toolset_and_nothing_is_imported_before_it_is_named(
     assert host.toolset("weather") == (cls, plugin)
 
 
-def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
+def test_worker_uses_a_package(install: Install, project: Project) -> None:
     install(
         "forge-tools-weather",
         {"weather": "weather_plugin"},
@@ -140,7 +140,7 @@ def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
         ),
     ],
 )
-def test_a_broken_plugin_says_whose_it_is_and_harms_nobody_else(
+def test_broken_plugin_is_named_and_does_not_affect_others(
     install: Install, module: str, problem: str
 ) -> None:
     install("forge-tools-broken", {"weather": "broken_plugin"}, version="0.3", broken_plugin=module)
@@ -157,7 +157,7 @@ def test_a_broken_plugin_says_whose_it_is_and_harms_nobody_else(
     assert host.toolset("filesystem")[0].name == "filesystem"
 
 
-def test_the_way_out_of_a_broken_plugin(install: Install) -> None:
+def test_broken_plugin_can_be_excluded(install: Install) -> None:
     install(
         "forge-tools-broken",
         {"weather": "broken_plugin"},
@@ -168,7 +168,7 @@ def test_the_way_out_of_a_broken_plugin(install: Install) -> None:
     assert caught.value.hint == "ask its author, or forge plugins uninstall forge-tools-broken"
 
 
-def test_two_distributions_that_offer_one_name(
+def test_name_offered_by_two_distributions_is_an_error(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = TOOLSET.format(name="weather")
@@ -197,7 +197,7 @@ def test_two_distributions_that_offer_one_name(
         ("", set()),
     ],
 )
-def test_which_foreign_plugins_load(
+def test_third_party_plugins_can_be_limited_by_the_environment(
     install: Install, monkeypatch: pytest.MonkeyPatch, named: str | None, loaded: set[str]
 ) -> None:
     install("forge-tools-one", {"one": "one_plugin"})
@@ -209,13 +209,15 @@ def test_which_foreign_plugins_load(
     assert {"filesystem", "custom"} <= names
 
 
-def test_a_program_can_limit_them_too(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_third_party_plugins_can_be_limited_by_a_program(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install("forge-tools-one", {"one": "one_plugin"})
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-one")
     assert "one" not in [plugin.name for plugin in PluginHost(only=()).plugins]
 
 
-def test_an_unknown_toolset_suggests_the_nearest() -> None:
+def test_unknown_toolset_suggests_the_nearest_name() -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset("filesytem", WHERE)
     assert str(caught.value).startswith(
@@ -225,7 +227,9 @@ def test_an_unknown_toolset_suggests_the_nearest() -> None:
     assert caught.value.hint == "did you mean 'filesystem'?"
 
 
-def test_a_toolset_of_a_package_of_forge_can_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_toolset_of_a_forge_package_suggests_installing_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-git")
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset("web", WHERE)
@@ -240,9 +244,7 @@ def test_a_toolset_of_a_package_of_forge_can_be_installed(monkeypatch: pytest.Mo
         ("read_file", "read_file is a tool of the toolset 'filesystem'"),
     ],
 )
-def test_an_unknown_toolset_is_a_tool_or_nothing_that_can_be_installed(
-    name: str, hint: str
-) -> None:
+def test_unknown_toolset_is_recognised_as_a_tool_or_uninstallable(name: str, hint: str) -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset(name, WHERE)
     assert caught.value.hint == hint
@@ -258,7 +260,7 @@ def forge_models():
 """
 
 
-def test_a_package_brings_a_model_provider(install: Install) -> None:
+def test_package_provides_a_model_provider(install: Install) -> None:
     install(
         "forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=MODEL.format(prefix="echo")
     )
@@ -271,7 +273,7 @@ def test_a_package_brings_a_model_provider(install: Install) -> None:
     "module",
     [MODEL.format(prefix="ohce"), "", MODEL.replace("[ModelFactory", "[1 or ModelFactory")],
 )
-def test_a_package_that_brings_another_provider_than_it_says(install: Install, module: str) -> None:
+def test_package_with_an_undeclared_provider_is_an_error(install: Install, module: str) -> None:
     install(
         "forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=module.format(prefix="echo")
     )
@@ -292,7 +294,7 @@ def forge_renderers():
 """
 
 
-def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
+def test_package_provides_a_renderer_for_its_kinds(install: Install) -> None:
     install(
         "forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER
     )
@@ -317,7 +319,7 @@ def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
         (DisplayHints("tree"), None, False),
     ],
 )
-def test_hints_of_another_author_count_more_than_a_renderer(
+def test_hints_of_another_author_override_a_renderer(
     install: Install, hints: DisplayHints | None, distribution: str | None, draws: bool
 ) -> None:
     install(
@@ -350,7 +352,7 @@ def forge_toolsets():
 """
 
 
-def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(
+def test_custom_result_and_preview_name_the_distribution_of_the_tool(
     install: Install, project: Project
 ) -> None:
     both = {"weather": "weather_plugin", "render.weather": "weather_plugin"}
@@ -386,7 +388,7 @@ def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(
         "",
     ],
 )
-def test_a_broken_renderer_only_costs_its_rendering(install: Install, module: str) -> None:
+def test_broken_renderer_affects_only_its_rendering(install: Install, module: str) -> None:
     install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=module)
     assert PluginHost().renderer(Custom("weather.forecast", {})) is None
 
@@ -402,7 +404,7 @@ def test_a_broken_renderer_only_costs_its_rendering(install: Install, module: st
         ("executor.local", "executor", lambda host: host.executor("local").make.__module__),
     ],
 )
-def test_what_comes_with_forge_keeps_its_name(
+def test_built_in_names_cannot_be_replaced(
     install: Install, entry: str, kind: str, find: Callable[[PluginHost], str]
 ) -> None:
     before = find(PluginHost())
@@ -418,7 +420,7 @@ def test_what_comes_with_forge_keeps_its_name(
     assert host.clash(host.named(entry, "forge-workers")) is None
 
 
-def test_a_worker_that_uses_the_built_in_is_warned(install: Install, project: Project) -> None:
+def test_worker_that_uses_the_built_in_is_warned(install: Install, project: Project) -> None:
     install("forge-tools-taker", {"plan": "taker_plugin"}, taker_plugin=TOOLSET.format(name="plan"))
     project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
     seen = project.run(calls(call("update_plan", plan=[])), "done")
@@ -469,7 +471,7 @@ def test_packages_share_a_namespace_of_renderers(install: Install) -> None:
     assert [drawn("sky.both"), drawn("sky.both", "forge-sky-two")] == [Text("one"), Text("two")]
 
 
-def test_a_renderer_of_forge_comes_before_one_of_a_package(install: Install) -> None:
+def test_renderer_of_forge_precedes_one_of_a_package(install: Install) -> None:
     other = DRAWS.replace(
         "{kinds}", "{'plan.plan': lambda r: 1, 'plan.other': lambda r: Text('other')}"
     )
@@ -496,7 +498,7 @@ def test_a_renderer_of_forge_comes_before_one_of_a_package(install: Install) -> 
         (" , ", []),
     ],
 )
-def test_unknown_names_in_the_environment_are_said(
+def test_unknown_names_in_the_environment_are_reported(
     install: Install, project: Project, monkeypatch: pytest.MonkeyPatch, named: str, said: list[str]
 ) -> None:
     install("forge-tools-one", {"one": "one_plugin"})
@@ -509,7 +511,7 @@ def test_unknown_names_in_the_environment_are_said(
     assert [event.message for event in events if "FORGE_LOAD_PLUGINS" in event.message] == sentences
 
 
-def test_a_plugin_for_another_forge_says_so_when_it_cannot_be_loaded(install: Install) -> None:
+def test_plugin_for_another_forge_version_says_so_on_failure(install: Install) -> None:
     site = install(
         "forge-tools-newer",
         {"newer": "newer_plugin"},

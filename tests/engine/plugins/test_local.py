@@ -52,7 +52,7 @@ def forge_models():
 WORKER = "name: w\nplugins: [./hooks.py]\ntoolsets: {greeting: {word: ahoy}}\n"
 
 
-def test_a_file_brings_toolsets_renderers_and_models(project: Project) -> None:
+def test_plugin_file_provides_toolsets_renderers_and_models(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     project.write("worker.yaml", WORKER)
     done = project.forge("tools", "call", "greet", "--worker", "worker.yaml", "-y")
@@ -64,7 +64,7 @@ def test_a_file_brings_toolsets_renderers_and_models(project: Project) -> None:
     assert "hooks.py" in listed.stdout
 
 
-def test_its_renderer_draws_what_its_own_tools_give_whatever_their_hints(project: Project) -> None:
+def test_local_renderer_draws_results_of_its_own_tools_despite_hints(project: Project) -> None:
     hinted = HOOKS.replace("self.config.word})", 'self.config.word}, display=DisplayHints("tree"))')
     project.write("hooks.py", f"from forge_cli.results import DisplayHints\n{hinted}")
     project.write("worker.yaml", WORKER)
@@ -72,14 +72,14 @@ def test_its_renderer_draws_what_its_own_tools_give_whatever_their_hints(project
     assert (done.returncode, done.stdout) == (0, "~ ahoy ~\n")
 
 
-def test_without_the_worker_naming_it_nothing_of_it_is_there(project: Project) -> None:
+def test_plugin_file_is_unused_unless_the_worker_names_it(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     project.write("worker.yaml", "name: w\ntoolsets: {greeting: {}}\n")
     with pytest.raises(WorkerError, match="toolsets.greeting: no such toolset"):
         project.run("never said")
 
 
-def test_a_worker_does_not_bring_plugins_into_another(project: Project) -> None:
+def test_plugins_of_one_worker_do_not_reach_another(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     mine = load_worker(project.write("worker.yaml", WORKER))
     other = load_worker(project.write("other.yaml", "name: o\n"))
@@ -90,7 +90,7 @@ def test_a_worker_does_not_bring_plugins_into_another(project: Project) -> None:
         assert "greeting" not in [plugin.name for plugin in host.beside(mine).beside(other).plugins]
 
 
-def test_its_files_are_protected(project: Project) -> None:
+def test_plugin_files_are_protected(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     zones = "sandbox: {zones: [{name: here, path: ., mode: rw, approval: {write: preApproved}}]}\n"
     project.write(
@@ -103,7 +103,7 @@ def test_its_files_are_protected(project: Project) -> None:
         assert [event.request.tool_name for event in seen.of(ApprovalRequired)] == ["write_file"]
 
 
-def test_a_changed_file_is_another_plugin(project: Project) -> None:
+def test_changed_plugin_file_is_another_plugin(project: Project) -> None:
     """What was approved of one content does not hold for another."""
     path = project.write("hooks.py", HOOKS)
     worker = load_worker(project.write("worker.yaml", WORKER))
@@ -149,7 +149,7 @@ def test_a_changed_file_is_another_plugin(project: Project) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(
+def test_error_in_a_plugin_file_has_its_place(
     project: Project, entry: str, files: dict[str, str], sentence: str
 ) -> None:
     for name, content in files.items():
@@ -161,7 +161,7 @@ def test_what_is_wrong_is_said_with_its_place(
     assert caught.value.exit_code == 3
 
 
-def test_a_hook_is_not_taken_for_a_tool(project: Project) -> None:
+def test_hook_is_not_offered_as_a_tool(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: hooks.py, tools: [forge_toolsets]}}\n"
@@ -183,7 +183,7 @@ def test_custom_may_be_a_list(project: Project, tmp_path: Path) -> None:
     assert (check.returncode, check.stderr) == (0, "")
 
 
-def test_a_module_may_be_opened_again(project: Project) -> None:
+def test_module_may_be_opened_again(project: Project) -> None:
     """Two runs in one process, with one host, each have tools of their own."""
     project.write("tools.py", "def first() -> str:\n    'One.'\n    return '1'\n")
     worker = load_worker(
@@ -205,7 +205,7 @@ def test_a_module_may_be_opened_again(project: Project) -> None:
         anyio.run(main)
 
 
-def test_a_name_that_is_taken_is_told_with_what_helps(project: Project) -> None:
+def test_taken_name_is_reported_with_a_remedy(project: Project) -> None:
     project.write("hooks.py", HOOKS.replace('name = "greeting"', 'name = "filesystem"'))
     project.write("worker.yaml", WORKER.replace("greeting: {word: ahoy}", "filesystem: {}"))
     with pytest.raises(WorkerError, match="offered by forge-workers .* and ./hooks.py") as caught:

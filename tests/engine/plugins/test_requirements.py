@@ -43,11 +43,13 @@ def requiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("\x00", None),
     ],
 )
-def test_which_forge_a_distribution_is_built_for(requiring, line: str, said: str | None) -> None:
+def test_required_forge_version_is_read_from_metadata(
+    requiring, line: str, said: str | None
+) -> None:
     assert unfit(requiring("pydantic>=2", line)) == said
 
 
-def test_what_is_not_installed(requiring) -> None:
+def test_missing_requirements_are_reported(requiring) -> None:
     named = requiring(
         "pydantic>=2",
         "no-such-package>=1",

@@ -116,7 +116,7 @@ def kept_file(cache: Path) -> Path:
 # --- what is kept
 
 
-def test_it_is_kept_from_one_process_to_the_next(site: Site, cache: Path) -> None:
+def test_scan_is_cached_between_processes(site: Site, cache: Path) -> None:
     site.install("test-weather", "weather = weather_plugin")
     environment = {
         **os.environ,
@@ -140,7 +140,7 @@ def test_it_is_kept_from_one_process_to_the_next(site: Site, cache: Path) -> Non
     assert look() == ([name for name in first if "test-weather" not in name], True)
 
 
-def test_forges_own_come_first_and_every_list_is_in_order(site: Site, cache: Path) -> None:
+def test_built_in_plugins_come_first_and_lists_are_sorted(site: Site, cache: Path) -> None:
     site.install("test-b", "aaa = b_plugin", "zzz = b_plugin")
     site.install("test-a", "aaa = a_plugin")
     for _ in range(2):
@@ -152,7 +152,7 @@ def test_forges_own_come_first_and_every_list_is_in_order(site: Site, cache: Pat
 # --- what makes it look again
 
 
-def test_what_is_installed_later_is_found(site: Site, cache: Path, searches: list[str]) -> None:
+def test_later_installation_is_found(site: Site, cache: Path, searches: list[str]) -> None:
     age(site.folder)
     assert foreign(cache) == []
     site.install("test-weather", "weather = weather_plugin")
@@ -160,7 +160,7 @@ def test_what_is_installed_later_is_found(site: Site, cache: Path, searches: lis
     assert len(searches) == 2
 
 
-def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> None:
+def test_entry_points_changed_in_place_are_found(site: Site, cache: Path) -> None:
     entries = site.install("test-weather", "weather = weather_plugin") / "entry_points.txt"
     age(entries)
     assert foreign(cache) == ["weather of test-weather 1.0"]
@@ -174,7 +174,7 @@ def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> Non
     assert site.folder.stat().st_mtime_ns == before
 
 
-def test_what_is_installed_while_it_looks_is_found_next_time(
+def test_installation_during_a_scan_is_found_by_the_next(
     site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     age(site.folder)
@@ -191,7 +191,7 @@ def test_what_is_installed_while_it_looks_is_found_next_time(
     assert foreign(cache) == ["weather of test-weather 1.0"]
 
 
-def test_the_first_of_two_distributions_of_one_name_counts(
+def test_first_of_two_distributions_with_one_name_counts(
     site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.install("test-weather", "weather = weather_plugin")
@@ -213,7 +213,7 @@ def test_the_first_of_two_distributions_of_one_name_counts(
         ("path", ["/nowhere"]),
     ],
 )
-def test_a_cache_of_another_shape_counts_for_nothing(cache: Path, key: str, value: Any) -> None:
+def test_cache_in_another_format_is_ignored(cache: Path, key: str, value: Any) -> None:
     expected = installed(cache)
     good = json.loads(kept_file(cache).read_text())
     kept_file(cache).write_text(json.dumps({**good, key: value}))
@@ -223,9 +223,7 @@ def test_a_cache_of_another_shape_counts_for_nothing(cache: Path, key: str, valu
     assert installed(cache) == expected
 
 
-def test_a_cache_that_cannot_be_written_only_costs_time(
-    tmp_path: Path, searches: list[str]
-) -> None:
+def test_unwritable_cache_only_costs_time(tmp_path: Path, searches: list[str]) -> None:
     (tmp_path / "file").write_text("in the way")
     for _ in range(2):
         assert "filesystem" in [plugin.name for plugin in installed(tmp_path / "file" / "cache")]
@@ -243,7 +241,7 @@ def test_a_cache_that_cannot_be_written_only_costs_time(
         b"\0",
     ],
 )
-def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(
+def test_unreadable_metadata_does_not_affect_other_packages(
     site: Site, cache: Path, content: bytes
 ) -> None:
     site.install("test-weather", "weather = weather_plugin")
@@ -285,7 +283,7 @@ def rows(
 
 
 @pytest.mark.long
-def test_rows_are_kept_until_the_plugins_files_change(
+def test_rows_are_cached_until_the_files_of_the_plugin_change(
     site: Site, rows: List, project: Project
 ) -> None:
     told = "print('imported')\n"
@@ -341,7 +339,7 @@ def test_rows_are_kept_until_the_plugins_files_change(
         ),
     ],
 )
-def test_a_broken_plugin_is_a_row_and_never_kept(
+def test_broken_plugin_is_a_row_and_is_not_cached(
     site: Site, rows: List, project: Project, module: str, problem: str
 ) -> None:
     broken = module.replace('"weather"', '"broken"').replace("Weather", "Broken")
@@ -356,9 +354,7 @@ def test_a_broken_plugin_is_a_row_and_never_kept(
         assert "broken of test-broken 1.0" not in kept
 
 
-def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(
-    site: Site, rows: List
-) -> None:
+def test_repaired_plugin_is_found_although_its_files_are_unchanged(site: Site, rows: List) -> None:
     module = "import nosuch_dependency\n" + TOOLSET.format(more="")
     site.install("test-weather", "weather = weather_plugin", weather_plugin=module)
     assert "No module named 'nosuch_dependency'" in rows()["weather"]["error"]
@@ -367,7 +363,7 @@ def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(
     assert "nosuch_dependency" not in sys.modules
 
 
-def test_what_is_kept_decides_nothing(site: Site, rows: List, project: Project) -> None:
+def test_cache_does_not_influence_decisions(site: Site, rows: List, project: Project) -> None:
     site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
     assert rows()["forecast"]["approval"] == "ask"
     file = project.home / "cache" / "tools.json"

@@ -35,13 +35,13 @@ def found(
     ]
 
 
-def test_a_tool_that_was_made_on_the_way_may_be_missing() -> None:
+def test_tool_created_during_the_session_may_be_missing() -> None:
     made = replace(TURN, request=TurnStart(1, HISTORY.digest("You pay.", [PAY]), ("pay", "made")))
     assert found(turn=made)[0] == "other tools are offered: 'made' is gone"
     assert found(turn=made, came=["made"]) == []
 
 
-def test_what_was_said_since_the_turn_before() -> None:
+def test_messages_since_the_previous_turn_are_compared() -> None:
     later = replace(TURN, number=2, said=(Message("user", "more"),))
     assert found(turn=later)[0] == "a message to the model differs"
     silent = ModelRequest("You pay.", History([TASK, Message("assistant", "x")]), [PAY])
@@ -52,7 +52,7 @@ def test_what_was_said_since_the_turn_before() -> None:
     )[0] == ("other files are attached to the task")
 
 
-def test_the_history_cannot_be_compared_where_a_secret_was_redacted() -> None:
+def test_history_with_a_redacted_secret_is_not_compared() -> None:
     other = ModelRequest(
         "You pay.", History([Message("user", "before"), Message("assistant", "x"), TASK]), [PAY]
     )
@@ -133,7 +133,7 @@ def compared(
     )
 
 
-def test_the_words_of_tools_that_come_with_forge_may_change_and_nothing_else() -> None:
+def test_only_descriptions_of_built_in_tools_may_change() -> None:
     """A record of another version is a test of the worker, not of how forge describes its tools."""
     own = ToolSpec("make", "Make something", SCHEMA, "all")
     foreign = ToolSpec("make", "Make something", SCHEMA)

@@ -65,7 +65,7 @@ def resume(
     return [(each.tool_call_id, each.status, each.parent_call_id) for each in seen.outcomes]
 
 
-def test_an_inner_call_that_was_cut_off_has_its_result_and_may_have_run(clerk: Project) -> None:
+def test_interrupted_inner_call_has_a_result_and_may_have_run(clerk: Project) -> None:
     lines = clerk.run(calls(call("file", text="a")), "Done.").record
     kinds = [line.type for line in lines]
     cut = lines[: len(kinds) - 1 - kinds[::-1].index("approvalDecided") + 1]
@@ -83,7 +83,7 @@ def test_an_inner_call_that_was_cut_off_has_its_result_and_may_have_run(clerk: P
     ]
 
 
-def test_an_inner_call_that_has_ended_has_not_been_cut_off(clerk: Project) -> None:
+def test_completed_inner_call_is_not_interrupted(clerk: Project) -> None:
     lines = clerk.run(calls(call("file", text="a")), "Done.").record
     first = next(at for at, line in enumerate(lines) if line.type == "toolResult")
 
@@ -93,7 +93,7 @@ def test_an_inner_call_that_has_ended_has_not_been_cut_off(clerk: Project) -> No
     assert [each.id for each in past.cut_off] == ["call_1_1"]
 
 
-def test_an_inner_call_is_never_parked(clerk: Project) -> None:
+def test_inner_call_is_never_parked(clerk: Project) -> None:
     rewrite(
         clerk,
         "tools.py",
@@ -113,7 +113,7 @@ def test_an_inner_call_is_never_parked(clerk: Project) -> None:
     ]
 
 
-def test_with_on_ask_fail_a_refused_inner_call_ends_the_work(clerk: Project) -> None:
+def test_refused_inner_call_with_on_ask_fail_ends_the_work(clerk: Project) -> None:
     rewrite(
         clerk,
         "tools.py",
@@ -129,7 +129,7 @@ def test_with_on_ask_fail_a_refused_inner_call_ends_the_work(clerk: Project) -> 
 @pytest.mark.parametrize(
     ("tools", "ran", "taken"), [(Tools.READ_ONLY, 2, 1), (Tools.RECORDED, 0, 2), (Tools.LIVE, 4, 0)]
 )
-def test_a_call_from_the_record_brings_no_inner_call(
+def test_call_from_the_record_makes_no_inner_call(
     clerk: Project, tools: Tools, ran: int, taken: int
 ) -> None:
     seen = clerk.run(calls(call("file", text="a")), calls(call("look_up", text="b")), "Done.")
@@ -141,7 +141,7 @@ def test_a_call_from_the_record_brings_no_inner_call(
     assert clerk.read("noted.txt") == ("a\na\n" if tools is Tools.LIVE else "a\n")
 
 
-def test_an_inner_call_that_the_record_does_not_have_is_drift_and_is_not_made(
+def test_inner_call_missing_from_the_record_is_drift_and_is_not_made(
     clerk: Project,
 ) -> None:
     record = recording(clerk.run(calls(call("look_up", text="b")), "Done."))

@@ -18,7 +18,7 @@ def read(*events: Event) -> Recording:
     return read_recording(Log(Path("record.jsonl"), tuple(lines_of(*events))))
 
 
-def test_what_a_provider_wants_back_must_not_have_lost_a_secret() -> None:
+def test_provider_data_with_a_redacted_secret_is_not_sent_back() -> None:
     said = MessageEvent(Message("assistant", "x", native={"key": "[redacted:A_KEY]"}))
     track = (
         read(START, TASK, TurnStart(1, "d", ()), said, TurnEndEvent(1, "end", Usage()))

@@ -110,7 +110,7 @@ def rewrite(project: Project, name: str, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("tools", Tools)
-def test_nothing_drifts_when_nothing_has_changed(adder: Project, tools: Tools) -> None:
+def test_unchanged_session_does_not_drift(adder: Project, tools: Tools) -> None:
     course = replay(adder, recording(adder.run(*SUM)), tools)
     assert (course.turns, course.ran + course.taken, course.unsure) == (2, 1, 0)
     assert course.taken == (tools is Tools.RECORDED)
@@ -175,7 +175,7 @@ def test_nothing_drifts_when_nothing_has_changed(adder: Project, tools: Tools) -
         ),
     ],
 )
-def test_every_change_has_its_own_sentence(
+def test_every_change_has_its_own_message(
     adder: Project, file: str, old: str, new: str, kind: str, told: list[str]
 ) -> None:
     record = recording(adder.run(*SUM))
@@ -185,7 +185,7 @@ def test_every_change_has_its_own_sentence(
     assert [part for part in told if part not in str(found)] == []
 
 
-def test_a_record_of_a_forge_that_described_its_tools_otherwise_is_replayed(
+def test_record_with_older_tool_descriptions_is_replayed(
     clerk: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older: dict[str, Any] = {"required": {}}
@@ -207,7 +207,7 @@ def test_a_record_of_a_forge_that_described_its_tools_otherwise_is_replayed(
         assert "the input schema of '" in str(drift(clerk, asked, tools))
 
 
-def test_a_renamed_tool_is_missed_and_the_nearest_one_named(adder: Project) -> None:
+def test_renamed_tool_is_reported_with_the_nearest_name(adder: Project) -> None:
     record = recording(adder.run(*SUM))
     rewrite(adder, "tools.py", "def add(", "def add_up(")
     for old in ("[add, note]", "{add: preApproved}"):
@@ -220,7 +220,7 @@ def test_a_renamed_tool_is_missed_and_the_nearest_one_named(adder: Project) -> N
     )
 
 
-def test_a_new_tool_is_a_difference(adder: Project) -> None:
+def test_new_tool_is_a_difference(adder: Project) -> None:
     record = recording(adder.run(*SUM))
     rewrite(adder, "worker.yaml", "[add, note]", "[add, note, less]")
     adder.write(
@@ -229,7 +229,7 @@ def test_a_new_tool_is_a_difference(adder: Project) -> None:
     assert "other tools are offered: 'less' is new" in str(drift(adder, record))
 
 
-def test_the_result_of_what_does_not_only_read_comes_from_the_record(adder: Project) -> None:
+def test_result_of_a_writing_call_comes_from_the_record(adder: Project) -> None:
     seen = adder.run(calls(call("note", text="x")), "Done.", answers=[True])
     course = replay(adder, recording(seen))
     assert (course.ran, course.taken) == (0, 1)
@@ -237,14 +237,14 @@ def test_the_result_of_what_does_not_only_read_comes_from_the_record(adder: Proj
 
 
 @pytest.mark.parametrize("tools", Tools)
-def test_denied_stays_denied(adder: Project, tools: Tools) -> None:
+def test_denied_call_stays_denied(adder: Project, tools: Tools) -> None:
     record = recording(adder.run(calls(call("note", text="x")), "No.", answers=[False]))
     course = replay(adder, record, tools, mode=ApprovalMode.APPROVE_ALL)
     assert course.taken == 1
     assert not (adder.folder / "noted.txt").exists()
 
 
-def test_what_is_blocked_is_refused_again_with_the_same_words(adder: Project) -> None:
+def test_blocked_call_is_refused_again_with_the_same_message(adder: Project) -> None:
     rewrite(adder, "worker.yaml", "add: preApproved", "add: preApproved, note: blocked")
     record = recording(adder.run(calls(call("note", text="x")), "No."))
     assert replay(adder, record, Tools.LIVE).taken == 0
@@ -254,7 +254,7 @@ def test_what_is_blocked_is_refused_again_with_the_same_words(adder: Project) ->
     assert (found.now or "").startswith("ask: ")
 
 
-def test_calls_that_could_not_be_made_are_refused_again(adder: Project) -> None:
+def test_impossible_calls_are_refused_again(adder: Project) -> None:
     wrong = calls(call("add", a="x", b=1), call("nothing"), call("add", a=1, b=1))
     record = recording(adder.run(wrong, "Hm."))
     assert replay(adder, record).turns == 2
@@ -262,7 +262,7 @@ def test_calls_that_could_not_be_made_are_refused_again(adder: Project) -> None:
     assert "the input schema of 'add' differs at properties.a" in str(drift(adder, record))
 
 
-def test_a_call_that_was_refused_and_now_is_not(adder: Project) -> None:
+def test_call_refused_then_and_allowed_now_is_drift(adder: Project) -> None:
     adder.write(
         "tools.py",
         TOOLS.replace("a + b", "a + b if a else 0").replace(
@@ -286,7 +286,7 @@ def test_another_task_is_another_request(adder: Project) -> None:
     assert "drift in turn 1: the history differs" in str(drift(adder, recording(seen)))
 
 
-def test_the_folder_may_be_another_one(adder: Project, tmp_path: Path) -> None:
+def test_folder_may_be_another_one(adder: Project, tmp_path: Path) -> None:
     adder.write(
         "tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "f'I am {__file__}'")
     )
@@ -303,7 +303,7 @@ def test_the_folder_may_be_another_one(adder: Project, tmp_path: Path) -> None:
     )
 
 
-def test_times_do_not_matter(adder: Project) -> None:
+def test_times_are_not_compared(adder: Project) -> None:
     clock = "from datetime import datetime, UTC\n"
     adder.write(
         "tools.py",
@@ -312,7 +312,7 @@ def test_times_do_not_matter(adder: Project) -> None:
     assert replay(adder, recording(adder.run(*SUM))).ran == 1
 
 
-def test_secrets_that_are_not_known_here_do_not_matter(
+def test_secrets_unknown_on_this_machine_are_not_compared(
     adder: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adder.write(
@@ -333,7 +333,7 @@ def test_secrets_that_are_not_known_here_do_not_matter(
 
 
 @pytest.mark.long
-def test_what_depends_on_calls_that_did_not_run_is_not_compared(clerk: Project) -> None:
+def test_requests_that_depend_on_skipped_calls_are_not_compared(clerk: Project) -> None:
     write = call("write_file", path="/files/a/b.txt", content="new")
     look = [
         call("read_file", path="/files/a/b.txt"),
@@ -350,7 +350,7 @@ def test_what_depends_on_calls_that_did_not_run_is_not_compared(clerk: Project) 
     assert replay(clerk, record, Tools.LIVE).ran == 4
 
 
-def test_what_does_not_depend_on_them_is_compared(clerk: Project) -> None:
+def test_requests_that_do_not_depend_on_skipped_calls_are_compared(clerk: Project) -> None:
     clerk.write("files/in.txt", "before")
     write = call("write_file", path="/files/out.txt", content="new")
     record = recording(clerk.run(calls(write, call("read_file", path="/files/in.txt")), "Done."))
@@ -359,7 +359,7 @@ def test_what_does_not_depend_on_them_is_compared(clerk: Project) -> None:
     assert (found.recorded, found.now) == ("1: before", "1: after")
 
 
-def test_a_denied_call_has_made_nothing(clerk: Project) -> None:
+def test_denied_call_has_created_nothing(clerk: Project) -> None:
     rewrite(clerk, "worker.yaml", "write: preApproved", "write: ask")
     clerk.write("files/in.txt", "before")
     write = call("write_file", path="/files/in.txt", content="new")
@@ -370,14 +370,14 @@ def test_a_denied_call_has_made_nothing(clerk: Project) -> None:
     assert drift(clerk, record).kind == "result"
 
 
-def test_a_file_that_is_there_already_is_written_again(clerk: Project) -> None:
+def test_existing_file_is_written_again(clerk: Project) -> None:
     record = recording(
         clerk.run(calls(call("write_file", path="/files/a.txt", content="new")), "Done.")
     )
     assert replay(clerk, record, Tools.LIVE).ran == 1
 
 
-def test_zones_are_not_made_for_looking(clerk: Project, tmp_path: Path) -> None:
+def test_zones_are_not_created_for_a_replay(clerk: Project, tmp_path: Path) -> None:
     looks = [
         call("list_files", path="/files"),
         call("file_exists", path="/files/x"),
@@ -390,7 +390,7 @@ def test_zones_are_not_made_for_looking(clerk: Project, tmp_path: Path) -> None:
     assert sorted(path.name for path in fresh.folder.iterdir()) == ["worker.yaml"]
 
 
-def test_the_difference_in_a_long_text_is_shown_where_it_is(clerk: Project) -> None:
+def test_difference_in_a_long_text_is_shown_at_its_place(clerk: Project) -> None:
     lines = [f"line {number} " + "x" * 300 for number in range(50)]
     clerk.write("files/in.txt", "\n".join(lines))
     record = recording(clerk.run(calls(call("read_file", path="/files/in.txt")), "Done."))
@@ -402,7 +402,7 @@ def test_the_difference_in_a_long_text_is_shown_where_it_is(clerk: Project) -> N
     assert len(str(found).splitlines()) == 3
 
 
-def test_a_limit_that_ends_the_work_earlier_is_drift(adder: Project) -> None:
+def test_limit_that_ends_the_work_earlier_is_drift(adder: Project) -> None:
     record = recording(adder.run(*SUM))
     adder.write("worker.yaml", f"{WORKER}limits: {{max_turns: 1}}\n")
     found = drift(adder, record)
@@ -411,7 +411,7 @@ def test_a_limit_that_ends_the_work_earlier_is_drift(adder: Project) -> None:
     assert "limit" in (found.now or "")
 
 
-def test_an_answer_that_is_no_longer_accepted_is_drift(adder: Project) -> None:
+def test_answer_that_is_no_longer_valid_is_drift(adder: Project) -> None:
     adder.write(
         "worker.yaml",
         f"{WORKER}output_schema: {{type: object, properties: {{n: {{type: integer}}}}}}\n",
@@ -427,7 +427,7 @@ def test_repairs_are_part_of_the_record(adder: Project) -> None:
     assert replay(adder, recording(adder.run("five", '{"n": 5}'))).turns == 2
 
 
-def test_a_session_that_reached_a_limit_is_replayed_as_far_as_it_went(adder: Project) -> None:
+def test_session_that_reached_a_limit_is_replayed_up_to_it(adder: Project) -> None:
     seen = adder.run(
         calls(call("add", a=1, b=1)), calls(call("add", a=2, b=2)), "Done.", on_ask=OnAsk.FAIL
     )
@@ -437,7 +437,7 @@ def test_a_session_that_reached_a_limit_is_replayed_as_far_as_it_went(adder: Pro
         assert replay(adder, recording(cut)).turns <= 3
 
 
-def test_a_session_stopped_by_a_refusal_is_replayed(adder: Project) -> None:
+def test_session_stopped_by_a_refusal_is_replayed(adder: Project) -> None:
     both = calls(call("note", text="x"), call("add", a=1, b=1))
     seen = adder.run(both, "Done.", on_ask=OnAsk.FAIL)
     assert seen.statuses == ["denied", "interrupted"]
@@ -452,7 +452,7 @@ def resume(project: Project, before: list[Seen], *turns: Any, **options: Any) ->
     return project.run(model=model, resume=resumed, **options)
 
 
-def test_a_resumed_session_is_replayed_part_by_part(adder: Project) -> None:
+def test_resumed_session_is_replayed_part_by_part(adder: Project) -> None:
     first = adder.run(*SUM)
     second = resume(adder, [first], calls(call("add", a=3, b=3)), "It is 6.", task="and 3 + 3?")
     record = recording(first, second)
@@ -463,7 +463,7 @@ def test_a_resumed_session_is_replayed_part_by_part(adder: Project) -> None:
     assert (found.recorded, found.now) == ("6", "7")
 
 
-def test_a_session_cut_in_a_call_and_resumed_is_replayed(adder: Project) -> None:
+def test_session_interrupted_in_a_call_and_resumed_is_replayed(adder: Project) -> None:
     rewrite(
         adder, "worker.yaml", "{default: ask, tools: {add: preApproved}}", "{default: preApproved}"
     )
@@ -478,7 +478,7 @@ def test_a_session_cut_in_a_call_and_resumed_is_replayed(adder: Project) -> None
     assert (course.turns, course.taken) == (3, 1)
 
 
-def test_a_parked_session_is_replayed_before_and_after_the_answer(adder: Project) -> None:
+def test_parked_session_is_replayed_before_and_after_the_answer(adder: Project) -> None:
     both = calls(call("note", text="x"), call("note", text="y"))
     first = adder.run(both, "Never.", on_ask=OnAsk.PARK)
     assert first.result.status == "parked"
@@ -512,7 +512,7 @@ def test_attachments_come_from_the_record(adder: Project, monkeypatch: pytest.Mo
     assert replay(adder, recording(seen)).turns == 1
 
 
-def test_calls_by_hand_are_not_made_again(adder: Project) -> None:
+def test_manual_calls_are_not_made_again(adder: Project) -> None:
     adder.write("tools.py", TOOLS.replace("def note", "@tool(manual='both')\ndef note"))
     seen = Seen()
 
@@ -564,7 +564,7 @@ def boss(project: Project) -> Project:
     return project
 
 
-def test_a_called_worker_is_driven_by_its_own_turns(boss: Project) -> None:
+def test_child_worker_is_driven_by_its_own_turns(boss: Project) -> None:
     record = recording(boss.run(calls(call("ask_adder", question="2 + 3?")), "It is 5."))
     (boss.folder / "below/script.yaml").unlink()
     assert replay(boss, record).turns == 2
@@ -575,14 +575,14 @@ def test_a_called_worker_is_driven_by_its_own_turns(boss: Project) -> None:
     assert (found.kind, found.turn, found.recorded, found.now) == ("result", 1, "5", "-1")
 
 
-def test_another_worker_below_is_drift(boss: Project) -> None:
+def test_changed_child_worker_is_drift(boss: Project) -> None:
     record = recording(boss.run(calls(call("ask_adder", question="2 + 3?")), "It is 5."))
     rewrite(boss, "below/worker.yaml", "name: adder", "name: guesser")
     found = drift(boss, record, Tools.LIVE)
     assert "starts the worker 'guesser', which is not in the recording" in str(found)
 
 
-def test_a_called_worker_that_waited_for_an_answer(boss: Project) -> None:
+def test_child_worker_that_waited_for_an_answer_is_replayed(boss: Project) -> None:
     script = {"turns": [calls(call("note", text="x")), {"text": "noted"}]}
     boss.write("below/script.yaml", json.dumps(script))
     first = boss.run(calls(call("ask_adder", question="note x")), "Never.", on_ask=OnAsk.PARK)
@@ -596,7 +596,7 @@ def test_a_called_worker_that_waited_for_an_answer(boss: Project) -> None:
     assert boss.read("below/noted.txt") == "xx"
 
 
-def test_a_called_worker_that_failed_is_not_started_again(boss: Project) -> None:
+def test_failed_child_worker_is_not_started_again(boss: Project) -> None:
     boss.write("below/script.yaml", json.dumps({"turns": [calls(call("add", a=1, b=1))]}))
     seen = boss.run(calls(call("ask_adder", question="2 + 3?")), "I do not know.")
     assert seen.statuses == ["success", "error"]
@@ -604,13 +604,13 @@ def test_a_called_worker_that_failed_is_not_started_again(boss: Project) -> None
     assert (course.turns, course.ran, course.taken) == (2, 0, 1)
 
 
-def test_a_limit_on_costs_does_not_need_a_price(adder: Project) -> None:
+def test_limit_on_cost_needs_no_price(adder: Project) -> None:
     record = recording(adder.run(*SUM))
     adder.write("worker.yaml", f"{WORKER}limits: {{max_cost: 1}}\n")
     assert replay(adder, record).turns == 2
 
 
-def test_a_grant_for_the_session_is_not_asked_for_again(adder: Project) -> None:
+def test_session_grant_is_not_asked_for_again(adder: Project) -> None:
     twice = [calls(call("note", text="x")), calls(call("note", text="x")), "Done."]
     seen = adder.run(*twice, answers=[ApprovalDecision(True, remember="session")])
     assert replay(adder, recording(seen)).taken == 2
@@ -653,7 +653,7 @@ class Narrow:
 @pytest.mark.parametrize(
     ("window", "holds"), [(5_000, 9_000), (2_000, 9_000), (None, 4_000), (None, 1_500)]
 )
-def test_room_is_made_as_it_was(adder: Project, window: int | None, holds: int) -> None:
+def test_compaction_is_replayed_as_recorded(adder: Project, window: int | None, holds: int) -> None:
     adder.write("tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "f'{a + b:03000}'"))
     turns = [calls(call("add", a=number, b=1), text="words " * 150) for number in range(8)]
     model = Narrow(*turns, "Done.", window=window, holds=holds)

@@ -31,7 +31,7 @@ def heard(bus: EventBus) -> list[Event]:
     return events
 
 
-async def test_what_comes_up_while_opening_is_told_after_the_start(project: Project) -> None:
+async def test_warnings_during_opening_follow_the_session_start(project: Project) -> None:
     worker = load_worker(project.write("worker.yaml", "name: w\n"))
     project.write("demo.yaml", "turns: [{text: hi}]\n")
     bus = EventBus()
@@ -48,7 +48,7 @@ async def test_what_comes_up_while_opening_is_told_after_the_start(project: Proj
     )
 
 
-def test_the_tools_for_people_are_announced() -> None:
+def test_manual_tools_are_announced() -> None:
     bus = EventBus()
     events = heard(bus)
     Announcer(bus, is_root=True).start(
@@ -76,7 +76,7 @@ def test_the_tools_for_people_are_announced() -> None:
     ]
 
 
-def test_the_tools_for_people_are_announced_again_when_they_change() -> None:
+def test_manual_tools_are_announced_again_after_a_change() -> None:
     bus = EventBus()
     events, announcer, tools = heard(bus), Announcer(bus, is_root=True), [Tool.from_function(push)]
     announcer.start(START, tools)

@@ -169,7 +169,9 @@ def warnings(seen: Seen, file: Path) -> list[str]:
         ("box: {}\ncustom: {module: ./tools.py, tools: [look]}", ("read_file", "open_box", "look")),
     ],
 )
-def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, ...]) -> None:
+def test_assembly_lists_the_tools_of_a_worker(
+    worker: Project, toolsets: str, names: tuple[str, ...]
+) -> None:
     assert offered(worker, toolsets) == names
 
 
@@ -220,14 +222,14 @@ def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, 
         ),
     ],
 )
-def test_what_cannot_be_offered(worker: Project, toolsets: str, problem: str) -> None:
+def test_unusable_tools_are_refused(worker: Project, toolsets: str, problem: str) -> None:
     assert problem_of(worker, toolsets).startswith(problem)
 
 
 # --- what the worker says about approval
 
 
-def test_an_entry_names_a_tool_before_its_prefix(worker: Project) -> None:
+def test_approval_entry_names_a_tool_without_its_prefix(worker: Project) -> None:
     file = write_toolsets(
         worker, custom("  prefix: my\n  approval:\n    tools: {look: preApproved}\n", tools="look")
     )
@@ -238,7 +240,7 @@ def test_an_entry_names_a_tool_before_its_prefix(worker: Project) -> None:
     assert seen.result.response == "seen"
 
 
-def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
+def test_approval_entry_with_a_prefixed_name_is_unknown(worker: Project) -> None:
     toolsets = custom("  prefix: my\n  approval: {tools: {my_look: preApproved}}\n", tools="look")
     assert problem_of(worker, toolsets) == (
         "FILE:7:33: toolsets.custom: it has no tool 'my_look'; did you mean 'look'?"
@@ -265,18 +267,20 @@ def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
         ),
     ],
 )
-def test_an_entry_without_effect_is_an_error(worker: Project, entries: str, problem: str) -> None:
+def test_approval_entry_without_effect_is_an_error(
+    worker: Project, entries: str, problem: str
+) -> None:
     assert problem_of(worker, custom(f"  approval: {{tools: {{{entries}}}}}\n")) == problem
 
 
-def test_so_is_an_entry_for_a_tool_that_is_not_listed(worker: Project) -> None:
+def test_approval_entry_for_an_unlisted_tool_is_an_error(worker: Project) -> None:
     toolsets = "filesystem:\n  tools: [read_file]\n  approval: {tools: {write_file: blocked}}"
     assert problem_of(worker, toolsets) == (
         "FILE:5:36: toolsets.filesystem: 'write_file' is not among the tools listed here; list it, or remove this entry"
     )
 
 
-def test_pre_approving_a_word_that_depends_on_args_is_a_warning_told_once(worker: Project) -> None:
+def test_pre_approval_of_an_args_dependent_tool_is_warned_about_once(worker: Project) -> None:
     file = write_toolsets(
         worker, custom("  approval: {tools: {push: preApproved}}\n", tools="push")
     )
@@ -288,7 +292,7 @@ def test_pre_approving_a_word_that_depends_on_args_is_a_warning_told_once(worker
 
 
 @pytest.mark.parametrize("entry", [Approval.ASK, Approval.BLOCKED])
-def test_tightening_is_what_entries_are_for(worker: Project, entry: Approval) -> None:
+def test_approval_entry_may_tighten(worker: Project, entry: Approval) -> None:
     file = write_toolsets(
         worker, custom(f"  approval: {{tools: {{push: {entry.value}}}}}\n", tools="push")
     )
@@ -302,7 +306,7 @@ def test_tightening_is_what_entries_are_for(worker: Project, entry: Approval) ->
     assert warnings(seen, file) == []
 
 
-def test_where_tools_come_and_go_an_entry_without_effect_is_a_warning_told_once(
+def test_approval_entry_of_a_dynamic_toolset_is_warned_about_once(
     worker: Project,
 ) -> None:
     file = write_toolsets(worker, "changing: {approval: {tools: {tool_9: ask}}}")
@@ -317,13 +321,13 @@ def test_where_tools_come_and_go_an_entry_without_effect_is_a_warning_told_once(
 # --- what a toolset owns, and says
 
 
-def test_a_toolset_is_opened_with_its_section_and_closed_with_the_session(worker: Project) -> None:
+def test_toolset_is_opened_with_its_section_and_closed_with_the_session(worker: Project) -> None:
     write_toolsets(worker, "box: {greeting: hello}")
     worker.run(calls(call("read_file")), "{result}")
     assert sys.modules["box_plugin"].OPENED == ["open hello", "closed"]
 
 
-def test_what_was_opened_is_closed_when_another_toolset_cannot_start(worker: Project) -> None:
+def test_opened_toolset_is_closed_when_another_cannot_start(worker: Project) -> None:
     problem_of(worker, "box: {}\nbroken: {}")
     assert sys.modules["box_plugin"].OPENED == ["open hi", "closed"]
 
@@ -339,7 +343,7 @@ def test_instructions_of_toolsets_follow_those_of_the_worker(worker: Project) ->
     assert system.startswith("Be brief.\n\nSay hi.\n\nYour environment:\n")
 
 
-def test_the_workers_own_files_are_protected(worker: Project) -> None:
+def test_files_of_the_worker_are_protected(worker: Project) -> None:
     worker.write(
         "worker.yaml",
         "name: w\n"
@@ -357,7 +361,7 @@ def test_the_workers_own_files_are_protected(worker: Project) -> None:
     assert seen.statuses == ["success", "denied", "denied"]
 
 
-def test_zones_that_cannot_be_are_refused_at_load(worker: Project) -> None:
+def test_invalid_zones_are_refused_at_load(worker: Project) -> None:
     file = worker.write("worker.yaml", "name: w\nsandbox: {zones: [{name: src, mode: rx}]}\n")
     with pytest.raises(WorkerError) as caught:
         worker.run("hi")

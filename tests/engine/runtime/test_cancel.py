@@ -216,7 +216,7 @@ def held(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.mark.few(3)
 @pytest.mark.needs("bash")
 @pytest.mark.parametrize("waits", WAITS)
-def test_cancelling_always_cancels(held: Project, waits: str) -> None:
+def test_cancellation_ends_a_runtime_at_every_point(held: Project, waits: str) -> None:
     failures = []
     with held.environment():
         for way, inside in WAYS:
@@ -259,7 +259,7 @@ SERVER = "from mcp.server import MCPServer; MCPServer('m').run()"
 
 
 @pytest.mark.parametrize("closing", [False, True])
-def test_a_server_does_not_hold_or_swallow_a_cancellation(held: Project, *, closing: bool) -> None:
+def test_server_neither_delays_nor_swallows_a_cancellation(held: Project, *, closing: bool) -> None:
     """One that says nothing while it is connected to, and one that is being closed."""
     server = json.dumps({"command": sys.executable, "args": ["-c", SERVER]})
     toolsets = f"toolsets: {{mcp: {{servers: {{m: {server}}}}}}}\n" if closing else MUTE

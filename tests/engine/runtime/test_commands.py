@@ -103,7 +103,7 @@ def statuses(ui: UI, level: str) -> list[str]:
     ]
 
 
-def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Project) -> None:
+def test_model_change_applies_to_the_next_turn_and_to_a_resumed_session(worker: Project) -> None:
     worker.write("other.yaml", "turns: [{text: 'other: {task}'}, {text: again}]\n")
     worker.write("worker.yaml", WORKER + "model: script:that-of-the-worker.yaml\n")
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
@@ -141,7 +141,7 @@ def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Proje
 @pytest.mark.parametrize(
     ("name", "says"), [("nope", "'nope' is not a model"), ("script:gone.yaml", "gone.yaml")]
 )
-def test_a_bad_name_leaves_the_model_as_it_is(worker: Project, name: str, says: str) -> None:
+def test_invalid_model_name_keeps_the_current_model(worker: Project, name: str, says: str) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(
@@ -159,7 +159,7 @@ def test_a_bad_name_leaves_the_model_as_it_is(worker: Project, name: str, says: 
     assert ui.of("sessionUpdate") == []
 
 
-def test_compact_lets_a_summary_stand_for_what_was_said(worker: Project) -> None:
+def test_compact_replaces_messages_with_a_summary(worker: Project) -> None:
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
     turns = ("one", "two", "the summary", "three")
@@ -178,14 +178,14 @@ def test_compact_lets_a_summary_stand_for_what_was_said(worker: Project) -> None
     assert [part.task.text for part in open_recording(session.id).parts] == ["1", "2", "3"]
 
 
-def test_there_may_be_nothing_to_compact(worker: Project) -> None:
+def test_compact_without_old_messages_says_so(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "compact")))
     assert statuses(ui, "info") == ["nothing to compact yet"]
 
 
-def test_an_edited_worker_is_opened_before_the_next_task(worker: Project) -> None:
+def test_edited_worker_is_loaded_before_the_next_task(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     after_answers(bus, edit(worker, bus, "worker.yaml", EDITED))
@@ -218,7 +218,7 @@ def test_an_edited_worker_is_opened_before_the_next_task(worker: Project) -> Non
         (POLICY.replace("add: ask", "add: blocked"), "1 tool with another policy (add)"),
     ],
 )
-def test_a_policy_is_another_one_by_what_it_says_and_not_by_its_place(
+def test_policy_identity_depends_on_its_content_not_its_place(
     worker: Project, content: str, says: str
 ) -> None:
     worker.write("worker.yaml", POLICY)
@@ -229,7 +229,7 @@ def test_a_policy_is_another_one_by_what_it_says_and_not_by_its_place(
     assert f"worker.yaml was read again: {says}" in statuses(ui, "info")
 
 
-def test_what_was_said_stays_when_the_worker_is_reloaded(worker: Project) -> None:
+def test_messages_stay_when_the_worker_is_reloaded(worker: Project) -> None:
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
 
     def edit() -> None:
@@ -258,7 +258,7 @@ def test_what_was_said_stays_when_the_worker_is_reloaded(worker: Project) -> Non
         ("worker.yaml", "name: other\n", "the worker is called 'other' now"),
     ],
 )
-def test_a_broken_edit_keeps_the_worker_and_says_where(
+def test_invalid_edit_keeps_the_worker_and_names_the_place(
     worker: Project, file: str, content: str, place: str
 ) -> None:
     bus = EventBus()
@@ -274,7 +274,7 @@ def test_a_broken_edit_keeps_the_worker_and_says_where(
     assert place in error
 
 
-def test_the_model_in_an_edited_worker_takes_the_next_turn(worker: Project) -> None:
+def test_model_of_an_edited_worker_applies_to_the_next_turn(worker: Project) -> None:
     worker.write("a.yaml", "turns: [{text: a}]\n")
     worker.write("b.yaml", "turns: [{text: b}]\n")
     worker.write("worker.yaml", WORKER + "model: script:a.yaml\n")
@@ -310,7 +310,7 @@ def always(bus: EventBus) -> Callable[[Event], None]:
     return answer
 
 
-def test_what_was_allowed_is_told_and_taken_back(worker: Project) -> None:
+def test_grants_are_listed_and_revoked(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     bus.subscribe(always(bus), answers=True)
@@ -325,7 +325,7 @@ def test_what_was_allowed_is_told_and_taken_back(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("which", ["1", "0", "x", "-1"])
-def test_what_was_not_allowed_cannot_be_taken_back(worker: Project, which: str) -> None:
+def test_missing_grant_cannot_be_revoked(worker: Project, which: str) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(
@@ -339,7 +339,7 @@ def test_what_was_not_allowed_cannot_be_taken_back(worker: Project, which: str) 
     assert error.startswith(f"there is no grant '{which}': nothing has been allowed")
 
 
-def test_another_policy_drops_what_was_allowed(worker: Project) -> None:
+def test_policy_change_drops_the_grants(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     bus.subscribe(always(bus), answers=True)
@@ -351,7 +351,7 @@ def test_another_policy_drops_what_was_allowed(worker: Project) -> None:
     assert "1 grant dropped: the policy has changed" in statuses(ui, "info")
 
 
-def test_a_folder_is_added_as_a_zone(worker: Project, tmp_path: Path) -> None:
+def test_folder_is_added_as_a_zone(worker: Project, tmp_path: Path) -> None:
     worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     more = tmp_path / "more"
     more.mkdir()
@@ -373,7 +373,7 @@ def test_a_folder_is_added_as_a_zone(worker: Project, tmp_path: Path) -> None:
     assert "there is no such folder" in error
 
 
-def test_attachments_go_with_a_task(worker: Project) -> None:
+def test_attachments_are_sent_with_a_task(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     file = Attachment("a.txt", "text/plain", b"content")
@@ -423,7 +423,7 @@ def titled(project: Project, bus: EventBus, script: str, **options: Any) -> UI:
     return ui
 
 
-def test_the_model_names_the_session_after_its_first_answer(worker: Project) -> None:
+def test_session_title_comes_from_the_model_after_its_first_answer(worker: Project) -> None:
     with open_session(load_worker(worker.folder / "worker.yaml")) as session:
         ui = titled(
             worker,
@@ -438,7 +438,7 @@ def test_the_model_names_the_session_after_its_first_answer(worker: Project) -> 
     assert [event.turn for event in ui.of("turnStart")] in ([1], [1, 1])
 
 
-def test_titles_can_be_off(worker: Project) -> None:
+def test_titles_can_be_disabled(worker: Project) -> None:
     home = Path(worker.home)
     home.mkdir(exist_ok=True)
     (home / "config.yaml").write_text("titles: false\n")
@@ -448,7 +448,7 @@ def test_titles_can_be_off(worker: Project) -> None:
     assert ui.answers == ["a", "b"]
 
 
-def test_a_person_names_the_session_and_it_is_found_when_resumed(worker: Project) -> None:
+def test_session_title_set_by_a_person_is_found_on_resume(worker: Project) -> None:
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
     with open_session(loaded) as session:
@@ -495,7 +495,7 @@ def test_another_session_is_opened_next(worker: Project) -> None:
     ]
 
 
-def test_what_the_session_wrote_is_undone(worker: Project) -> None:
+def test_changes_of_the_session_are_undone(worker: Project) -> None:
     worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     worker.write("old.txt", "before\n")
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
@@ -529,7 +529,7 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     assert said[-1] == "nothing to undo: no change is kept"
 
 
-def test_one_undo_goes_back_one_message(worker: Project) -> None:
+def test_undo_reverts_one_message(worker: Project) -> None:
     worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
@@ -576,7 +576,7 @@ def test_one_undo_goes_back_one_message(worker: Project) -> None:
     assert sorted(path.name for path in worker.folder.glob("?.txt")) == ["c.txt", "d.txt"]
 
 
-def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:
+def test_session_without_a_log_cannot_be_undone(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "undo")))

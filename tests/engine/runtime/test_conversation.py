@@ -43,7 +43,7 @@ def worker(project: Project) -> Project:
     return project
 
 
-def test_tasks_are_done_one_after_the_other_in_one_history(worker: Project) -> None:
+def test_tasks_run_in_sequence_with_one_history(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     result = converse(
@@ -54,7 +54,7 @@ def test_tasks_are_done_one_after_the_other_in_one_history(worker: Project) -> N
     assert result.response == "two 2"
 
 
-def test_invoke_is_the_same_and_not_answered_twice(worker: Project) -> None:
+def test_invoke_starts_a_task_and_is_answered_once(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
 
@@ -76,7 +76,7 @@ def test_invoke_is_the_same_and_not_answered_twice(worker: Project) -> None:
     assert invoked.tool_call_id == ui.of("toolResult")[0].tool_call_id
 
 
-def test_an_interrupt_ends_the_task_and_not_the_conversation(worker: Project) -> None:
+def test_interrupt_ends_the_task_but_not_the_conversation(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus, toolStarted=lambda event: bus.emit("interrupt", {"reason": "enough"}))
     result = converse(
@@ -92,7 +92,7 @@ def test_an_interrupt_ends_the_task_and_not_the_conversation(worker: Project) ->
     assert result.success
 
 
-def test_a_task_that_fails_is_said(worker: Project) -> None:
+def test_failed_task_is_reported(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     result = converse(worker, bus, "{task}", begin=lambda: say(bus, "go", "again") or leave(bus))
@@ -102,7 +102,7 @@ def test_a_task_that_fails_is_said(worker: Project) -> None:
     assert [event.message for event in ui.of("status") if event.level == "error"] == [result.error]
 
 
-def test_clear_begins_anew_also_when_the_session_is_resumed(worker: Project) -> None:
+def test_clear_starts_a_new_history_also_after_resume(worker: Project) -> None:
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
 
     def begin() -> None:
@@ -119,7 +119,7 @@ def test_clear_begins_anew_also_when_the_session_is_resumed(worker: Project) -> 
 
 
 @pytest.mark.parametrize("name", ["nope", "exti"])
-def test_an_unknown_command_is_said_to_be_one(worker: Project, name: str) -> None:
+def test_unknown_command_is_reported(worker: Project, name: str) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(worker, bus, begin=lambda: bus.emit("command", {"name": name}) or leave(bus))
@@ -128,7 +128,7 @@ def test_an_unknown_command_is_said_to_be_one(worker: Project, name: str) -> Non
 
 
 @pytest.mark.long
-def test_the_example_converses_calls_and_is_answered_for_where_nobody_can() -> None:
+def test_example_ui_converses_calls_and_denies_without_a_terminal() -> None:
     said = "What is honey?\nSell one\n/price item=bread\n/nope\n"
     done = subprocess.run(
         [sys.executable, EXAMPLE / "ui.py", EXAMPLE],
@@ -146,7 +146,7 @@ def test_the_example_converses_calls_and_is_answered_for_where_nobody_can() -> N
     assert any(line.startswith("[nope: not_found]") for line in lines)
 
 
-def test_everything_that_was_dealt_with_is_told_with_its_result(worker: Project) -> None:
+def test_every_handled_input_is_reported_with_its_result(worker: Project) -> None:
     bus, done = EventBus(), list[tuple[object, str | None]]()
 
     async def main() -> None:

@@ -25,14 +25,14 @@ from tests.support.tree import (
 )
 
 
-def test_the_answer_is_the_result_of_the_call(tree: Tree) -> None:
+def test_answer_of_a_child_is_the_result_of_the_call(tree: Tree) -> None:
     tree.worker("helper", "helped: {task}")
     seen = tree.run(ASK_HELPER, "It is: {result}")
     assert seen.result.response == "It is: helped: do it"
     assert texts(seen) == ["helped: do it"]
 
 
-def test_the_called_worker_sees_nothing_but_its_task(tree: Tree) -> None:
+def test_child_sees_only_its_task(tree: Tree) -> None:
     tree.project.write(
         "helper.yaml", "name: helper\ninstructions: Helper is your name.\nenvironment: false\n"
     )
@@ -46,7 +46,7 @@ def test_the_called_worker_sees_nothing_but_its_task(tree: Tree) -> None:
     assert (request.system, list(request.tools)) == ("Helper is your name.", [])
 
 
-def test_the_events_say_whose_they_are(tree: Tree) -> None:
+def test_events_name_their_worker(tree: Tree) -> None:
     tree.worker("helper", calls(call("note", text="x")), "helped", toolsets=(custom("note"),))
     seen = tree.run(ASK_HELPER, "done")
     told = [(line.worker, line.depth, line.type) for line in recorded(seen)]
@@ -65,7 +65,7 @@ def test_the_events_say_whose_they_are(tree: Tree) -> None:
     assert unanswered(seen) == []
 
 
-def test_worker_updates_tell_depth_and_parent_and_what_was_used(tree: Tree) -> None:
+def test_worker_updates_have_depth_parent_and_usage(tree: Tree) -> None:
     tree.worker("helper", calls(call("leaf", input="x")), "helped", toolsets=(allowed("leaf"),))
     tree.worker("leaf", "a leaf")
     seen = tree.run(ASK_HELPER, "done")
@@ -83,7 +83,7 @@ def test_worker_updates_tell_depth_and_parent_and_what_was_used(tree: Tree) -> N
     assert seen.of(WorkerUpdate)[1].origin.path == ("boss", "helper", "leaf")
 
 
-def test_several_delegations_of_one_turn_are_done_in_order(tree: Tree) -> None:
+def test_delegations_of_one_turn_run_in_order(tree: Tree) -> None:
     tree.boss("workers: {allowed: [helper], parallel: 1, approval: {default: preApproved}}")
     tree.worker(
         "helper", calls(call("note", text="{task}")), "helped {task}", toolsets=(custom("note"),)
@@ -95,7 +95,7 @@ def test_several_delegations_of_one_turn_are_done_in_order(tree: Tree) -> None:
     assert len({line["delegation"] for line in seen.lines if line["type"] == "workerUpdate"}) == 3
 
 
-def test_everything_that_was_used_adds_up(tree: Tree) -> None:
+def test_usage_of_children_is_added(tree: Tree) -> None:
     tree.project.home.mkdir()
     prices = "models: {voices: {price: {input: 1000000, output: 2000000}}}\n"
     (tree.project.home / "config.yaml").write_text(prices)
@@ -117,7 +117,7 @@ def test_everything_that_was_used_adds_up(tree: Tree) -> None:
     assert ended["usage"]["inputTokens"] == 30
 
 
-def test_tools_of_ones_own_can_call_workers(tree: Tree) -> None:
+def test_custom_tool_can_call_workers(tree: Tree) -> None:
     tree.boss(custom("both", "at_once"))
     tree.worker("one", "one: {task}")
     tree.worker("two", "two: {task}")
@@ -128,7 +128,7 @@ def test_tools_of_ones_own_can_call_workers(tree: Tree) -> None:
     ]
 
 
-def test_a_program_can_call_the_tool_of_a_worker(tree: Tree) -> None:
+def test_program_can_call_the_tool_of_a_worker(tree: Tree) -> None:
     tree.worker("helper", "helped: {task}")
 
     async def invoke() -> ToolOutcome:
@@ -142,7 +142,7 @@ def test_a_program_can_call_the_tool_of_a_worker(tree: Tree) -> None:
 
 
 @pytest.mark.long
-def test_a_tool_that_is_called_by_hand_has_no_worker_to_call_from(tree: Tree) -> None:
+def test_manually_called_tool_cannot_call_workers(tree: Tree) -> None:
     tree.worker("helper", "helped")
     tree.boss(allowed("helper"), more="model: script:helper.script.yaml")
     done = tree.project.forge("tools", "call", "helper", "--worker", "boss.yaml", "input=x", "-y")
@@ -153,7 +153,7 @@ def test_a_tool_that_is_called_by_hand_has_no_worker_to_call_from(tree: Tree) ->
 # Which model speaks
 
 
-def test_a_worker_without_a_model_has_its_callers_and_a_script_starts_at_the_top(
+def test_worker_without_a_model_uses_the_model_of_its_caller(
     tree: Tree,
 ) -> None:
     tree.project.write("helper.yaml", "name: helper\n")
@@ -163,7 +163,7 @@ def test_a_worker_without_a_model_has_its_callers_and_a_script_starts_at_the_top
     assert seen.result.response == "said: said: there is no tool 'helper'; the tools are: none"
 
 
-def test_the_model_of_the_command_line_is_for_the_root_only(tree: Tree) -> None:
+def test_model_flag_applies_only_to_the_root(tree: Tree) -> None:
     tree.worker("helper", "my own words")
     tree.boss(allowed("helper"), more="model: script:nowhere.yaml")
     tree.project.write("main.yaml", script(ASK_HELPER, "said: {result}"))
@@ -173,7 +173,7 @@ def test_the_model_of_the_command_line_is_for_the_root_only(tree: Tree) -> None:
 # Consent
 
 
-def test_an_ask_of_a_called_worker_reaches_the_one_who_is_asked(tree: Tree) -> None:
+def test_question_of_a_child_reaches_the_person(tree: Tree) -> None:
     tree.worker("helper", calls(call("leaf", input="x")), "helped", toolsets=(allowed("leaf"),))
     tree.worker("leaf", calls(call("risky", text="x")), "{result}", toolsets=(custom("risky"),))
     seen = tree.run(ASK_HELPER, "done", answers=[True])
@@ -183,7 +183,7 @@ def test_an_ask_of_a_called_worker_reaches_the_one_who_is_asked(tree: Tree) -> N
     assert texts(seen, 2) == ["noted x"]
 
 
-def test_the_call_of_a_worker_asks_like_any_silent_tool(tree: Tree) -> None:
+def test_delegation_asks_like_a_tool_without_own_approval(tree: Tree) -> None:
     tree.worker("helper", "helped")
     tree.boss("workers: {allowed: [helper]}")
     seen = tree.run(ASK_HELPER, "done", answers=[ApprovalDecision(False, note="not now")])
@@ -193,7 +193,7 @@ def test_the_call_of_a_worker_asks_like_any_silent_tool(tree: Tree) -> None:
     assert [event.status for event in results(tree.run(ASK_HELPER, "done"))] == ["blocked"]
 
 
-def test_grants_neither_go_down_nor_come_back(tree: Tree) -> None:
+def test_grants_are_not_shared_between_parent_and_child(tree: Tree) -> None:
     same = calls(call("risky", text="x"))
     tree.boss(allowed("helper"), custom("risky"))
     tree.worker("helper", same, same, "helped", toolsets=(custom("risky"),))
@@ -220,7 +220,7 @@ def test_grants_neither_go_down_nor_come_back(tree: Tree) -> None:
         ("interactive", None, "forge could not ask"),
     ],
 )
-def test_the_stricter_approval_mode_counts(
+def test_stricter_approval_mode_applies_to_a_child(
     tree: Tree, root: str, own: str | None, said: str
 ) -> None:
     more = f"approval: {{mode: {own}}}" if own else ""
@@ -231,7 +231,7 @@ def test_the_stricter_approval_mode_counts(
 
 
 @pytest.mark.long
-def test_a_called_worker_cannot_approve_everything(tree: Tree) -> None:
+def test_child_cannot_approve_everything(tree: Tree) -> None:
     tree.worker("helper", "helped", more="approval: {mode: approve_all}")
     done = tree.project.forge("worker", "check", "boss.yaml")
     assert done.returncode == 3
@@ -242,7 +242,7 @@ def test_a_called_worker_cannot_approve_everything(tree: Tree) -> None:
 # Where the tree ends
 
 
-def test_five_workers_deep_is_the_most(tree: Tree) -> None:
+def test_delegation_depth_is_limited_to_five(tree: Tree) -> None:
     for number in range(1, 7):
         below = f"w{number + 1}"
         turns = calls(call(below, input="x")), f"{number}: {{result}}"
@@ -258,13 +258,13 @@ def test_five_workers_deep_is_the_most(tree: Tree) -> None:
     assert [event.status for event in results(seen, 5)] == ["error"]
 
 
-def test_a_worker_that_is_at_work_is_not_called_again(tree: Tree) -> None:
+def test_running_worker_cannot_be_called_again(tree: Tree) -> None:
     tree.worker("helper", calls(call("boss", input="x")), "{result}", toolsets=(allowed("boss"),))
     sentence = "'boss' is already running and cannot call itself: boss > helper > boss"
     assert tree.run(ASK_HELPER, "{result}").result.response == sentence
 
 
-def test_a_cycle_through_a_link_is_a_cycle(tree: Tree) -> None:
+def test_circular_delegation_through_a_link_is_found(tree: Tree) -> None:
     (tree.project.folder / "other.yaml").symlink_to("boss.yaml")
     tree.boss(allowed("./other.yaml"))
     assert (
@@ -294,7 +294,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_failure_is_a_result_with_a_sentence(tree: Tree, name: str) -> None:
+def test_failed_child_is_an_error_result(tree: Tree, name: str) -> None:
     turns, more, status, sentence = FAILURES[name]
     tree.worker("helper", *turns, more=more)
     seen = tree.run(ASK_HELPER, "went on: {result}")
@@ -308,21 +308,21 @@ def test_a_failure_is_a_result_with_a_sentence(tree: Tree, name: str) -> None:
     ]
 
 
-def test_a_model_that_cannot_be_made_is_a_result(tree: Tree) -> None:
+def test_child_with_an_invalid_model_is_an_error_result(tree: Tree) -> None:
     tree.project.write("helper.yaml", "name: helper\nmodel: script:nowhere.yaml\n")
     text = texts(tree.run(ASK_HELPER, "went on"))[0]
     assert text.startswith("the worker 'helper' ended with failed: ")
     assert "nowhere.yaml" in text
 
 
-def test_a_toolset_that_is_not_there_is_a_result(tree: Tree) -> None:
+def test_child_with_a_missing_toolset_is_an_error_result(tree: Tree) -> None:
     tree.worker("helper", "helped", toolsets=("shel: {}",))
     text = texts(tree.run(ASK_HELPER, "went on"))[0]
     assert "helper.yaml:5:3: toolsets.shel: no such toolset" in text
     assert "did you mean 'shell'?" in text
 
 
-def test_a_file_that_became_invalid_is_an_error_result(tree: Tree) -> None:
+def test_child_whose_file_became_invalid_is_an_error_result(tree: Tree) -> None:
     tree.worker("helper", "helped")
     tree.boss(allowed("helper"), custom("rewrite"))
     seen = tree.run(
@@ -333,7 +333,7 @@ def test_a_file_that_became_invalid_is_an_error_result(tree: Tree) -> None:
     assert [line for line in seen.lines if line["type"] == "workerUpdate"] == []
 
 
-def test_a_file_that_changes_in_the_same_turn_is_not_called(tree: Tree) -> None:
+def test_child_whose_file_changes_in_the_same_turn_is_not_called(tree: Tree) -> None:
     tree.worker("helper", "helped")
     tree.boss(allowed("helper"), custom("rewrite"))
     text = "name: helper\ndescription: Another one\nmodel: script:helper.script.yaml\n"

@@ -50,7 +50,7 @@ def statuses(seen: Seen, depth: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["../outside", "ABSOLUTE", "inside/../../outside", "way/out"])
-def test_a_zone_outside_is_refused_and_nothing_is_made_there(
+def test_zone_outside_those_of_the_caller_is_refused_and_not_created(
     tree: Tree, tmp_path: Path, path: str
 ) -> None:
     (tree.project.folder / "way").symlink_to(tmp_path)
@@ -63,7 +63,7 @@ def test_a_zone_outside_is_refused_and_nothing_is_made_there(
     assert not list(tmp_path.glob("out*"))
 
 
-def test_a_zone_around_the_callers_is_outside(tree: Tree) -> None:
+def test_zone_that_contains_a_zone_of_the_caller_is_refused(tree: Tree) -> None:
     tree.boss(allowed("helper"), more=zones(zone("inside")))
     assert (
         "is outside the zones of the parent worker"
@@ -71,7 +71,7 @@ def test_a_zone_around_the_callers_is_outside(tree: Tree) -> None:
     )
 
 
-def test_without_zones_of_its_own_it_has_those_of_the_caller(tree: Tree) -> None:
+def test_child_without_zones_has_those_of_its_caller(tree: Tree) -> None:
     both = zones(
         zone("inside", delete="blocked"), zone("kept", "inside/kept", mode="rw", write="ask")
     )
@@ -85,7 +85,7 @@ def test_without_zones_of_its_own_it_has_those_of_the_caller(tree: Tree) -> None
     assert statuses(helped(tree, *made, more="")) == ["success", "blocked", "denied", "error"]
 
 
-def test_a_verdict_names_the_line_of_the_caller_that_decides(tree: Tree) -> None:
+def test_verdict_names_the_deciding_line_of_the_caller(tree: Tree) -> None:
     stricter = zones(zone("kept", write="ask", delete="blocked"), zone("free", write="preApproved"))
     tree.boss(allowed("helper"), more=stricter)
     made = (write("/kept/a"), call("delete_file", path="/kept/b"), write("/free/a"))
@@ -100,14 +100,14 @@ def test_a_verdict_names_the_line_of_the_caller_that_decides(tree: Tree) -> None
     ]
 
 
-def test_the_default_zone_goes_down_with_its_relative_paths(tree: Tree) -> None:
+def test_default_zone_is_inherited_with_its_relative_paths(tree: Tree) -> None:
     tree.project.write("a.txt", "hello")
     tree.boss(allowed("helper"))
     seen = helped(tree, call("read_file", path="a.txt"), write("b.txt"), more="")
     assert statuses(seen) == ["success", "denied"]
 
 
-def test_own_zones_are_capped_in_what_they_can_and_may(tree: Tree) -> None:
+def test_zones_of_a_child_are_capped_in_mode_and_approval(tree: Tree) -> None:
     (tree.project.folder / "data").mkdir()
     caller = zones(zone("data", mode="ro"), zone("out", write="ask", delete="blocked"))
     tree.boss(allowed("helper"), more=caller)
@@ -118,7 +118,7 @@ def test_own_zones_are_capped_in_what_they_can_and_may(tree: Tree) -> None:
     assert "read-only" in texts(seen, 1)[0]
 
 
-def test_a_grandchild_is_capped_by_all_above(tree: Tree) -> None:
+def test_grandchild_is_capped_by_all_ancestors(tree: Tree) -> None:
     tree.boss(allowed("helper"), more=zones(zone("data", write="ask")))
     tree.worker(
         "helper",
@@ -142,7 +142,7 @@ def test_a_grandchild_is_capped_by_all_above(tree: Tree) -> None:
     assert not (tree.project.folder / "other").exists()
 
 
-def test_no_zones_above_means_none_below(tree: Tree) -> None:
+def test_caller_without_zones_gives_its_child_none(tree: Tree) -> None:
     tree.boss(allowed("helper"), more="sandbox: {zones: []}")
     assert (
         "is outside the zones of the parent worker"
@@ -151,7 +151,7 @@ def test_no_zones_above_means_none_below(tree: Tree) -> None:
     assert statuses(helped(tree, write("a.txt"), more="")) == ["error"]
 
 
-def test_a_zone_that_a_toolset_brings_is_the_callers_or_nobodys(tree: Tree) -> None:
+def test_zone_of_a_toolset_must_exist_in_the_caller(tree: Tree) -> None:
     toolsets = ("filesystem: {}", "executables: {}")
     tools = call("list_files", path="/tools")
     assert statuses(helped(tree, tools, more="", toolsets=toolsets)) == ["error"]
@@ -176,7 +176,7 @@ FREE = "shell: {default: preApproved}"
         call("exec_command", command="git push", workdir="/workspace/deep"),
     ],
 )
-def test_a_command_that_the_caller_blocks_is_blocked(tree: Tree, made: dict) -> None:
+def test_command_that_the_caller_blocks_is_blocked(tree: Tree, made: dict) -> None:
     (tree.project.folder / "deep").mkdir()
     tree.boss(allowed("helper"), BLOCKS)
     seen = helped(tree, made, more="", toolsets=(FREE,))
@@ -184,7 +184,7 @@ def test_a_command_that_the_caller_blocks_is_blocked(tree: Tree, made: dict) -> 
     assert "the parent worker 'boss' blocks it" in texts(seen, 1)[0]
 
 
-def test_what_is_typed_into_a_shell_is_blocked_too(tree: Tree) -> None:
+def test_input_of_a_shell_that_the_caller_blocks_is_blocked(tree: Tree) -> None:
     tree.boss(allowed("helper"), BLOCKS)
     started = calls(call("exec_command", command="bash", yield_time_ms=0))
     typed = calls(call("write_stdin", session_id=1, chars="git push\n"))
@@ -193,7 +193,7 @@ def test_what_is_typed_into_a_shell_is_blocked_too(tree: Tree) -> None:
     assert statuses(seen) == ["success", "blocked"]
 
 
-def test_the_default_of_the_caller_blocks_as_well(tree: Tree) -> None:
+def test_default_of_the_caller_that_blocks_applies_to_a_child(tree: Tree) -> None:
     tree.boss(
         allowed("helper"),
         "shell: {default: blocked, rules: [{pattern: 'true', approval: preApproved}]}",
@@ -202,7 +202,7 @@ def test_the_default_of_the_caller_blocks_as_well(tree: Tree) -> None:
     assert statuses(helped(tree, *made, more="", toolsets=(FREE,))) == ["success", "blocked"]
 
 
-def test_what_a_grandparent_blocks_is_blocked_whatever_lies_between(tree: Tree) -> None:
+def test_block_of_a_grandparent_applies_to_all_descendants(tree: Tree) -> None:
     for between in ("plan: {}", FREE):
         tree.boss(allowed("helper"), BLOCKS)
         tree.worker(
@@ -212,7 +212,7 @@ def test_what_a_grandparent_blocks_is_blocked_whatever_lies_between(tree: Tree) 
         assert statuses(tree.run(ASK_HELPER, "done"), 2) == ["blocked"]
 
 
-def test_a_tool_that_is_blocked_by_name_is_blocked_below_under_any_name(tree: Tree) -> None:
+def test_tool_blocked_by_name_is_blocked_in_a_child_under_any_name(tree: Tree) -> None:
     blocked = "filesystem: {approval: {tools: {read_file: blocked}}}"
     tree.project.write("a.txt", "hello")
     tree.boss(allowed("helper"), blocked)
@@ -231,7 +231,7 @@ def test_a_tool_that_is_blocked_by_name_is_blocked_below_under_any_name(tree: Tr
     assert statuses(tree.run(ASK_HELPER, "done"), 2) == ["blocked"]
 
 
-def test_a_default_that_blocks_silent_tools_blocks_them_below_and_leaves_the_others(
+def test_blocking_default_covers_only_child_tools_without_own_approval(
     tree: Tree,
 ) -> None:
     tree.boss(allowed("helper"), custom("note", "risky", approval="blocked"))
@@ -242,7 +242,7 @@ def test_a_default_that_blocks_silent_tools_blocks_them_below_and_leaves_the_oth
     ]
 
 
-def test_what_asks_in_the_caller_may_be_pre_approved_below(tree: Tree) -> None:
+def test_child_may_pre_approve_what_asks_in_the_caller(tree: Tree) -> None:
     """Consent is each worker's own; only what is blocked goes down."""
     tree.boss(allowed("helper"), "shell: {}")
     assert statuses(helped(tree, call("shell", command="true"), more="", toolsets=(FREE,))) == [
@@ -250,7 +250,7 @@ def test_what_asks_in_the_caller_may_be_pre_approved_below(tree: Tree) -> None:
     ]
 
 
-def test_a_worker_cannot_be_called_where_a_worker_of_that_name_is_blocked(tree: Tree) -> None:
+def test_blocked_worker_name_cannot_be_called(tree: Tree) -> None:
     tree.boss(
         "workers: {allowed: [helper, leaf], approval: {tools: {helper: preApproved, leaf: blocked}}}"
     )
@@ -263,7 +263,7 @@ def test_a_worker_cannot_be_called_where_a_worker_of_that_name_is_blocked(tree: 
 
 
 @pytest.mark.needs("bwrap")
-def test_isolation_cannot_be_switched_off_below(tree: Tree) -> None:
+def test_isolation_cannot_be_disabled_in_a_child(tree: Tree) -> None:
     target = Path(f"/var/tmp/forge-{os.getpid()}.txt")
     tree.boss(allowed("helper"), more="sandbox: {isolation: required}")
     command = call("shell", command=f"echo x > {target}")
@@ -280,7 +280,7 @@ def test_isolation_cannot_be_switched_off_below(tree: Tree) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_the_zones_of_the_caller_confine_the_processes_below(tree: Tree) -> None:
+def test_zones_of_the_caller_confine_processes_of_a_child(tree: Tree) -> None:
     tree.boss(allowed("helper"), more=zones(zone("out")))
     command = call("shell", command="echo x > out/a; echo y > b")
     tree.worker("helper", calls(command), "done", toolsets=(FREE,))
@@ -301,9 +301,7 @@ HIJACK = (
 @pytest.mark.parametrize(
     "path", ["helper.yaml", "tools.py", "helper.md", "workers/helper.yaml", "leaf.yaml"]
 )
-def test_the_files_of_workers_further_down_are_protected_in_the_caller(
-    tree: Tree, path: str
-) -> None:
+def test_files_of_descendant_workers_are_protected_in_the_caller(tree: Tree, path: str) -> None:
     tree.boss(allowed("helper"), "filesystem: {}", more=OPEN)
     tree.worker("helper", "x", toolsets=(allowed("leaf"), custom("note")))
     tree.worker("leaf", "x")
@@ -313,7 +311,7 @@ def test_the_files_of_workers_further_down_are_protected_in_the_caller(
     assert [event.status for event in results(seen)] == ["denied", "success"]
 
 
-def test_a_worker_that_the_caller_could_have_written_is_not_called(tree: Tree) -> None:
+def test_worker_file_writable_by_the_caller_is_not_called(tree: Tree) -> None:
     tree.boss(custom("any_worker"), "filesystem: {}", more=OPEN)
     tree.worker("helper", "x")
     made = calls(call("write_file", path="/work/evil.yaml", content=HIJACK))
@@ -328,7 +326,7 @@ def test_a_worker_that_the_caller_could_have_written_is_not_called(tree: Tree) -
     assert [line for line in seen.lines if line["type"] == "workerUpdate"] == []
 
 
-def test_a_link_that_the_caller_could_turn_is_not_followed(tree: Tree, tmp_path: Path) -> None:
+def test_link_writable_by_the_caller_is_not_followed(tree: Tree, tmp_path: Path) -> None:
     tree.boss(custom("any_worker"), more=zones(zone("links")))
     tree.worker("helper", "x")
     (tree.project.folder / "links").mkdir()
@@ -337,7 +335,7 @@ def test_a_link_that_the_caller_could_turn_is_not_followed(tree: Tree, tmp_path:
     assert "without asking" in texts(seen)[0]
 
 
-def test_a_called_worker_cannot_change_its_callers_files(tree: Tree) -> None:
+def test_child_cannot_change_files_of_its_caller(tree: Tree) -> None:
     tree.boss(allowed("helper"), custom("note"), more=OPEN)
     made = write("/work/boss.yaml"), write("/work/tools.py"), write("/work/free.txt")
     assert statuses(helped(tree, *made, more="")) == ["denied", "denied", "success"]

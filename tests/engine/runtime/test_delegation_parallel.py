@@ -80,7 +80,7 @@ def helpers(
     )
 
 
-def test_two_children_of_one_turn_are_at_work_at_the_same_time(tree: Tree) -> None:
+def test_two_children_of_one_turn_run_in_parallel(tree: Tree) -> None:
     helpers(tree)
     model = Meeting("one", "two", expected=2)
     seen = tree.run(model=model)
@@ -89,7 +89,7 @@ def test_two_children_of_one_turn_are_at_work_at_the_same_time(tree: Tree) -> No
     assert unanswered(seen) == []
 
 
-def test_four_children_are_at_work_at_the_same_time_unless_the_worker_says_otherwise(
+def test_four_children_run_in_parallel_by_default(
     tree: Tree,
 ) -> None:
     helpers(tree)
@@ -98,14 +98,14 @@ def test_four_children_are_at_work_at_the_same_time_unless_the_worker_says_other
     assert model.most_at_work == 4
 
 
-def test_more_children_run_at_the_same_time_where_the_worker_says_so(tree: Tree) -> None:
+def test_more_children_run_in_parallel_if_the_worker_allows_it(tree: Tree) -> None:
     helpers(tree, parallel=6)
     model = Meeting(*"abcdef", expected=6)
     assert tree.run(model=model).result.exit_code == ExitCode.DONE
     assert model.most_at_work == 6
 
 
-def test_children_run_one_after_the_other_with_parallel_1(tree: Tree) -> None:
+def test_children_run_in_sequence_with_parallel_1(tree: Tree) -> None:
     helpers(tree, parallel=1)
     model = Meeting("one", "two", "three", expected=1)
     assert tree.run(model=model).result.exit_code == ExitCode.DONE
@@ -113,14 +113,16 @@ def test_children_run_one_after_the_other_with_parallel_1(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "65", "many", "1.5"])
-def test_a_wrong_number_of_children_is_an_error_with_its_place(tree: Tree, value: str) -> None:
+def test_invalid_number_of_parallel_children_is_an_error_with_its_place(
+    tree: Tree, value: str
+) -> None:
     tree.boss(f"workers: {{allowed: [helper], parallel: {value}}}")
     tree.worker("helper", "helped")
     with pytest.raises(ForgeError, match=r"boss\.yaml:\d+:\d+: .*parallel"):
         tree.run("done")
 
 
-def test_children_whose_calls_ask_run_at_the_same_time_after_one_question_each(tree: Tree) -> None:
+def test_children_that_ask_run_in_parallel_after_one_question_each(tree: Tree) -> None:
     helpers(tree, approval="ask")
     model = Meeting("one", "two", expected=2)
     seen = tree.run(model=model, answers=[True, True])
@@ -148,7 +150,7 @@ def test_questions_of_children_come_one_at_a_time_and_name_their_worker(tree: Tr
     assert sorted(tree.notes) == ["one", "two"]
 
 
-def test_a_no_to_one_child_leaves_the_other_at_work(tree: Tree) -> None:
+def test_no_to_one_child_does_not_stop_the_other(tree: Tree) -> None:
     helpers(tree, approval="ask")
     model = Meeting("one", "two", expected=1)
     seen = tree.run(model=model, answers=[False, True])
@@ -156,7 +158,7 @@ def test_a_no_to_one_child_leaves_the_other_at_work(tree: Tree) -> None:
     assert seen.result.exit_code == ExitCode.DONE
 
 
-def test_no_child_starts_beside_a_question_whose_no_ends_the_work(tree: Tree) -> None:
+def test_no_child_starts_during_a_question_whose_no_ends_the_work(tree: Tree) -> None:
     helpers(tree, approval="ask")
     seen = tree.run(model=Meeting("one", "two", expected=1), on_ask=OnAsk.FAIL)
     assert seen.result.exit_code == ExitCode.DENIED
@@ -164,7 +166,7 @@ def test_no_child_starts_beside_a_question_whose_no_ends_the_work(tree: Tree) ->
     assert not [line for line in seen.lines if line["type"] == "workerUpdate"]
 
 
-def test_an_interrupt_ends_all_children(tree: Tree) -> None:
+def test_interrupt_ends_all_children(tree: Tree) -> None:
     helpers(tree)
     signal = InterruptSignal()
     model = Meeting("one", "two", expected=3)
@@ -188,7 +190,7 @@ def test_an_interrupt_ends_all_children(tree: Tree) -> None:
     assert ended == ["interrupted", "interrupted"]
 
 
-def test_a_limit_of_the_parent_counts_what_all_children_use(tree: Tree) -> None:
+def test_limit_of_the_parent_counts_usage_of_all_children(tree: Tree) -> None:
     tree.boss(allowed("helper"), more="limits: {max_tokens: 30}\n")
     tree.project.write(
         "helper.yaml", "name: helper\ninstructions: Helper of yours.\ntoolsets: {plan: }\n"
@@ -198,7 +200,7 @@ def test_a_limit_of_the_parent_counts_what_all_children_use(tree: Tree) -> None:
     assert unanswered(seen) == []
 
 
-def test_what_two_children_ask_is_parked_and_both_are_resumed(tree: Tree) -> None:
+def test_questions_of_two_children_are_parked_and_both_resume(tree: Tree) -> None:
     tree.boss(allowed("helper"))
     call_risky = {"calls": [{"tool": "risky", "input": {"text": "{task}"}}]}
     tree.worker("helper", call_risky, "helped {task}", toolsets=(custom("risky"),))
@@ -212,7 +214,7 @@ def test_what_two_children_ask_is_parked_and_both_are_resumed(tree: Tree) -> Non
     assert unanswered(resumed) == []
 
 
-def test_one_failing_child_leaves_the_answers_of_the_others_in_their_order(tree: Tree) -> None:
+def test_failing_child_leaves_the_answers_of_others_in_order(tree: Tree) -> None:
     tree.boss("workers: {allowed: [slow, broken], approval: {default: preApproved}}")
     tree.worker("slow", "slow answer")
     tree.project.write(

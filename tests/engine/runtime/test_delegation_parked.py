@@ -37,14 +37,14 @@ def chain(tree: Tree) -> Tree:
     return tree
 
 
-def test_denied_at_every_depth(chain: Tree) -> None:
+def test_call_is_denied_at_every_depth(chain: Tree) -> None:
     seen = chain.run(*TURNS)
     assert (seen.result.status, seen.result.exit_code) == ("completed", 0)
     assert seen.result.response.startswith("boss: helper: leaf: risky was not called; denied")
     assert [denial["tool"] for denial in seen.result.denials] == ["risky"]
 
 
-def test_fail_ends_everything_from_any_depth(chain: Tree) -> None:
+def test_on_ask_fail_ends_the_work_from_any_depth(chain: Tree) -> None:
     done = chain.project.forge(
         "run", "boss.yaml", "go", "--on-ask", "fail", "--output-format", "json"
     )
@@ -58,7 +58,7 @@ def test_fail_ends_everything_from_any_depth(chain: Tree) -> None:
 
 
 @pytest.mark.long
-def test_fail_leaves_the_other_calls_of_the_turn(chain: Tree) -> None:
+def test_on_ask_fail_leaves_other_calls_of_the_turn_unmade(chain: Tree) -> None:
     chain.boss(allowed("helper"), custom("note"), more="model: script:boss.script.yaml")
     both = calls(call("helper", input="x"), call("note", text="after"))
     chain.project.write("boss.script.yaml", script(both, "never"))
@@ -67,7 +67,7 @@ def test_fail_leaves_the_other_calls_of_the_turn(chain: Tree) -> None:
     assert chain.notes == ["before"]
 
 
-def test_parked_and_gone_on_with_where_it_stopped(chain: Tree) -> None:
+def test_parked_child_continues_at_its_call(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     assert (seen.result.status, seen.result.exit_code) == ("parked", 10)
     assert "parked: helper: leaf: risky waits for an answer" in str(seen.result.error)
@@ -94,7 +94,7 @@ def test_parked_and_gone_on_with_where_it_stopped(chain: Tree) -> None:
     assert unanswered(again) == []
 
 
-def test_a_turn_of_the_model_is_never_repeated(chain: Tree) -> None:
+def test_turn_of_the_model_is_never_repeated(chain: Tree) -> None:
     again = chain.go_on(chain.park(*TURNS), *TURNS)
     said = [
         (line.worker, line.data["message"]["content"])
@@ -106,12 +106,12 @@ def test_a_turn_of_the_model_is_never_repeated(chain: Tree) -> None:
     assert len([worker for worker, _ in said if worker == "boss"]) == 3
 
 
-def test_no_is_told_to_the_worker_that_asked(chain: Tree) -> None:
+def test_no_reaches_the_worker_that_asked(chain: Tree) -> None:
     again = chain.go_on(chain.park(*TURNS), *TURNS, approved=False)
     assert again.result.response == "boss: helper: leaf: risky was not called; the user said no"
 
 
-def test_parked_again_and_again(tree: Tree) -> None:
+def test_session_can_be_parked_repeatedly(tree: Tree) -> None:
     asks = [calls(call("risky", text=text)) for text in "abc"]
     tree.worker("helper", *asks, "helped", toolsets=(custom("risky"),))
     seen = tree.park(*TURNS)
@@ -124,14 +124,14 @@ def test_parked_again_and_again(tree: Tree) -> None:
 
 
 @pytest.mark.long
-def test_nobody_there_the_second_time_either(chain: Tree) -> None:
+def test_session_without_anybody_to_ask_is_parked_again(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     lines = recorded(seen)
     again = chain.run(*TURNS, task="", resume=Resumed(read_past(lines), lines[-1]))
     assert "risky was not called; denied: forge could not ask" in again.result.response
 
 
-def test_the_other_calls_of_the_turn_wait_too(tree: Tree) -> None:
+def test_other_calls_of_a_parked_turn_wait(tree: Tree) -> None:
     tree.boss(allowed("helper"), custom("risky", "note"))
     tree.worker("helper", calls(call("risky", text="below")), "helped", toolsets=(custom("risky"),))
     many = calls(
@@ -153,7 +153,7 @@ def test_the_other_calls_of_the_turn_wait_too(tree: Tree) -> None:
     assert unanswered(again) == []
 
 
-def test_a_tool_that_calls_two_workers_goes_on_with_the_second(tree: Tree) -> None:
+def test_tool_that_calls_two_workers_continues_with_the_second(tree: Tree) -> None:
     tree.boss(custom("both"))
     tree.worker("one", calls(call("note", text="one")), "one: {task}", toolsets=(custom("note"),))
     tree.worker("two", calls(call("risky", text="two")), "two", toolsets=(custom("risky"),))
@@ -165,7 +165,7 @@ def test_a_tool_that_calls_two_workers_goes_on_with_the_second(tree: Tree) -> No
     assert tree.notes == ["both starts", "one", "both starts", "two"]
 
 
-def test_workers_that_work_side_by_side_wait_side_by_side(tree: Tree) -> None:
+def test_parallel_workers_are_parked_together(tree: Tree) -> None:
     tree.boss(custom("look"))
     for name in ("one", "two", "three"):
         turn = calls(call("note" if name == "two" else "risky", text=name))
@@ -182,7 +182,7 @@ def test_workers_that_work_side_by_side_wait_side_by_side(tree: Tree) -> None:
     assert unanswered(again) == []
 
 
-def test_a_worker_whose_file_changed_meanwhile_asks_again(chain: Tree) -> None:
+def test_worker_whose_file_changed_asks_again(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     chain.project.write("tools.py", chain.project.read("tools.py") + "\n# changed\n")
     again = chain.go_on(seen, *TURNS)
@@ -194,7 +194,7 @@ def test_a_worker_whose_file_changed_meanwhile_asks_again(chain: Tree) -> None:
     )
 
 
-def test_a_worker_whose_file_is_gone_is_an_error_result(chain: Tree) -> None:
+def test_worker_whose_file_is_missing_is_an_error_result(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     chain.boss(allowed("other"), more="model: script:boss.script.yaml")
     chain.worker("other", "x")
@@ -204,7 +204,7 @@ def test_a_worker_whose_file_is_gone_is_an_error_result(chain: Tree) -> None:
 
 
 @pytest.mark.long
-def test_the_command_line_parks_and_goes_on_inside(chain: Tree) -> None:
+def test_command_line_parks_and_resumes_a_child(chain: Tree) -> None:
     forge = chain.project.forge
     assert forge("run", "boss.yaml", "go", "--on-ask", "park", "-p").returncode == 10
     (log,) = (chain.project.home / "sessions").glob("*.jsonl")
@@ -238,7 +238,7 @@ def noted(tree: Tree) -> Tree:
     return tree
 
 
-def test_what_was_cut_off_further_down_has_its_end_too(noted: Tree) -> None:
+def test_interrupted_child_call_has_a_result(noted: Tree) -> None:
     turns = [ASK_HELPER, "boss: {result}"]
     lines = cut(noted.run(*turns), "leaf", "approvalDecided")
     again = noted.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]))
@@ -258,7 +258,7 @@ def test_what_was_cut_off_further_down_has_its_end_too(noted: Tree) -> None:
     assert unanswered(again) == []
 
 
-def test_a_call_that_may_have_run_further_down_asks_there(noted: Tree) -> None:
+def test_child_call_that_may_have_run_asks(noted: Tree) -> None:
     lines = cut(noted.run(ASK_HELPER, "boss: {result}"), "leaf", "approvalDecided")
     turns = [ASK_HELPER, calls(call("helper", input="in other words")), "boss: {result}"]
     resumed = Resumed(read_past(lines), lines[-1])
@@ -273,13 +273,13 @@ def test_a_call_that_may_have_run_further_down_asks_there(noted: Tree) -> None:
     assert read_past(later).in_flight == left
 
 
-def test_nothing_asks_after_a_session_that_came_to_its_end(noted: Tree) -> None:
+def test_completed_session_asks_nothing(noted: Tree) -> None:
     assert read_past(recorded(noted.run(ASK_HELPER, "boss: {result}"))).in_flight == frozenset()
 
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("step", range(0, 60, 6))
-def test_a_log_that_is_cut_anywhere_goes_on(chain: Tree, step: int) -> None:
+def test_log_cut_at_any_line_can_be_resumed(chain: Tree, step: int) -> None:
     lines = recorded(chain.run(*TURNS, approval_mode="approve_all"))
     kept = lines[: max(1, len(lines) * step // 60)]
     past = read_past(kept)

@@ -63,7 +63,7 @@ def when_held(act: Callable[[], object]) -> EventBus:
     return bus
 
 
-def test_an_interrupt_ends_everything_below_in_order(held: Tree) -> None:
+def test_interrupt_ends_all_descendants_in_order(held: Tree) -> None:
     interrupt = InterruptSignal()
     seen = held.run(
         ASK_HELPER, "never", interrupt_signal=interrupt, bus=when_held(interrupt.interrupt)
@@ -81,7 +81,7 @@ def test_an_interrupt_ends_everything_below_in_order(held: Tree) -> None:
 
 
 @pytest.mark.long
-def test_the_time_of_the_root_is_everybodys(held: Tree) -> None:
+def test_time_limit_of_the_root_applies_to_all(held: Tree) -> None:
     started = time.monotonic()
     seen = held.run(ASK_HELPER, "never", limits=Limits(max_time=3))
     assert time.monotonic() - started < 20
@@ -95,7 +95,7 @@ def test_the_time_of_the_root_is_everybodys(held: Tree) -> None:
     assert unanswered(seen) == []
 
 
-def test_a_workers_own_time_ends_only_itself_and_those_below(held: Tree) -> None:
+def test_time_limit_of_a_worker_ends_only_itself_and_its_descendants(held: Tree) -> None:
     turns = calls(call("leaf", input="x")), "helper: {result}"
     held.worker("helper", *turns, toolsets=BELOW, more="limits: {max_time: 2}")
     seen = held.run(ASK_HELPER, "boss: {result}")
@@ -106,7 +106,7 @@ def test_a_workers_own_time_ends_only_itself_and_those_below(held: Tree) -> None
     assert held.notes == ["x", "let go"]
 
 
-def test_an_impatient_tool_ends_the_worker_that_it_called(tree: Tree) -> None:
+def test_tool_timeout_ends_the_worker_that_it_called(tree: Tree) -> None:
     tree.boss(custom("hasty"))
     tree.worker("helper", calls(call("hold")), "never", toolsets=(custom("hold"),))
     seen = tree.run(calls(call("hasty")), "boss: {result}")
@@ -116,9 +116,7 @@ def test_an_impatient_tool_ends_the_worker_that_it_called(tree: Tree) -> None:
     assert unanswered(seen) == []
 
 
-def test_a_program_that_cancels_is_not_kept_waiting(
-    held: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelling_program_does_not_wait(held: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Event] = []
 
     async def cancelled() -> None:
@@ -142,7 +140,7 @@ def test_a_program_that_cancels_is_not_kept_waiting(
     assert [event.status for event in seen if isinstance(event, WorkerUpdate)][-1] == "interrupted"
 
 
-def test_tokens_are_shared(tree: Tree) -> None:
+def test_token_limit_is_shared(tree: Tree) -> None:
     tree.project.write(
         "helper.yaml", f"name: helper\ninstructions: Helper .\ntoolsets:\n  {custom('note')}\n"
     )
@@ -156,7 +154,7 @@ def test_tokens_are_shared(tree: Tree) -> None:
     assert seen.result.error == "the limit of 40 tokens was reached"
 
 
-def test_a_workers_own_limits_are_its_own(tree: Tree) -> None:
+def test_limits_of_a_worker_apply_only_to_itself(tree: Tree) -> None:
     text = "name: helper\ninstructions: Helper .\nlimits: {max_tokens: 20}\n"
     tree.project.write("helper.yaml", f"{text}toolsets:\n  {custom('note')}\n")
     asked, noted = ("helper", {"input": "x"}), ("note", {"text": "x"})
@@ -167,7 +165,7 @@ def test_a_workers_own_limits_are_its_own(tree: Tree) -> None:
     ]
 
 
-def test_a_cost_that_cannot_be_known_below_is_refused(tree: Tree) -> None:
+def test_unknown_cost_of_a_child_is_refused(tree: Tree) -> None:
     tree.project.home.mkdir()
     prices = "models: {'script:main.yaml': {price: {input: 1, output: 1}}}\n"
     (tree.project.home / "config.yaml").write_text(prices)
@@ -178,7 +176,7 @@ def test_a_cost_that_cannot_be_known_below_is_refused(tree: Tree) -> None:
     assert "price" in texts(seen)[0]
 
 
-def test_the_same_refusal_three_times_ends_the_worker_in_which_it_happens(tree: Tree) -> None:
+def test_third_identical_refusal_ends_the_worker_that_made_it(tree: Tree) -> None:
     asks = [calls(call("risky", text="x"))] * 4
     tree.worker("helper", *asks, "never", toolsets=(custom("risky"),))
     seen = tree.run(ASK_HELPER, "boss: {result}")
@@ -190,7 +188,7 @@ def test_the_same_refusal_three_times_ends_the_worker_in_which_it_happens(tree: 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_whole_tree(held: Tree, number: signal.Signals, code: int) -> None:
+def test_signal_ends_the_whole_tree(held: Tree, number: signal.Signals, code: int) -> None:
     project = held.project
     os.mkfifo(project.folder / "pipe")
     held.worker("leaf", calls(call("shell", command="cat pipe")), "never", toolsets=SHELL)

@@ -65,7 +65,7 @@ def said(session: str) -> list[str]:
     ]
 
 
-def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
+def test_going_back_restores_files_and_conversation(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
         lines = [lambda: say(bus, "one"), lambda: say(bus, "two"), lambda: say(bus, "three")]
         return [
@@ -101,7 +101,7 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
     assert "done three" in str([line.data for line in lines])
 
 
-def test_caches_of_programs_are_told_by_their_folders(worker: Project) -> None:
+def test_program_caches_are_recognised_by_their_folders(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
         return [
             lambda: say(bus, "one"),
@@ -120,7 +120,7 @@ def test_caches_of_programs_are_told_by_their_folders(worker: Project) -> None:
     assert not (worker.folder / "src").exists()
 
 
-def test_back_twice_and_to_the_beginning(worker: Project) -> None:
+def test_going_back_works_twice_and_to_the_beginning(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
         return [
             *(
@@ -156,7 +156,7 @@ def test_back_twice_and_to_the_beginning(worker: Project) -> None:
     ]
 
 
-def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
+def test_later_changes_by_others_are_kept_and_reported(worker: Project) -> None:
     bus, changed = EventBus(), []
     ui = UI(bus)
 
@@ -182,7 +182,7 @@ def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
     assert said(session.id) == []
 
 
-def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project) -> None:
+def test_second_undo_passes_a_file_changed_by_others(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     bus.subscribe(
@@ -211,7 +211,7 @@ def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project)
 
 
 @pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1 1", "²"])
-def test_a_message_that_is_not_there(worker: Project, number: str) -> None:
+def test_missing_message_is_an_error(worker: Project, number: str) -> None:
     ui, session = go(
         worker,
         "done",

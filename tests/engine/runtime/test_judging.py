@@ -44,7 +44,7 @@ async def judged(
         return [await gate.judge(name, args, made=made) for name, args in CALLS]
 
 
-def test_it_says_what_forge_approve_says(project: Project) -> None:
+def test_judgement_equals_that_of_forge_approve(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     batch = "".join(json.dumps({"tool": name, "input": args}) + "\n" for name, args in CALLS)
     project.write("batch.jsonl", batch)
@@ -65,7 +65,7 @@ def test_it_says_what_forge_approve_says(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_every_call_is_kept_and_only_what_was_made_is_a_yes(project: Project) -> None:
+def test_every_judged_call_is_logged_and_only_executed_ones_as_approved(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     asyncio.run(judged(project.folder, maker="mine"))
     asyncio.run(judged(project.folder, maker="mine", made=True))
@@ -85,7 +85,7 @@ def test_every_call_is_kept_and_only_what_was_made_is_a_yes(project: Project) ->
 
 
 @pytest.mark.long
-def test_it_is_stale_once_a_file_changes_that_says_what_is_allowed(project: Project) -> None:
+def test_judgement_is_stale_after_a_policy_file_changes(project: Project) -> None:
     project.write("worker.yaml", WORKER)
 
     async def changed(name: str, text: str) -> tuple[bool, bool]:

@@ -120,7 +120,7 @@ def with_path(folder: Folder, *entries: str) -> Folder:
     )
 
 
-def test_the_environment_that_forge_runs_in_asks(folder: Folder) -> None:
+def test_change_of_the_environment_of_forge_asks(folder: Folder) -> None:
     inside = (
         f"{ENVIRONMENT}/sitecustomize.py",
         f"{ENVIRONMENT}/b.pth",
@@ -137,7 +137,7 @@ def test_the_environment_that_forge_runs_in_asks(folder: Folder) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_no_confined_command_changes_the_environment_that_forge_runs_in(folder: Folder) -> None:
+def test_confined_command_cannot_change_the_environment_of_forge(folder: Folder) -> None:
     folder.write("evil", PWNED)
     lines = (
         f"cp evil {ENVIRONMENT}/sitecustomize.py",
@@ -177,7 +177,7 @@ ORDINARY = (
 )
 
 
-def test_modules_that_would_be_imported_instead_ask_wherever_the_path_leads(folder: Folder) -> None:
+def test_module_that_shadows_an_import_asks_for_every_path(folder: Folder) -> None:
     names = (*SHADOWING, "x.dist-info/entry_points.txt", "x.egg-info/PKG-INFO")
     asks = [f"{place}{name}" for place in ("", "lib/") for name in names]
     ordinary = [f"{place}{name}" for place in ("", "lib/") for name in ORDINARY]
@@ -189,7 +189,7 @@ def test_modules_that_would_be_imported_instead_ask_wherever_the_path_leads(fold
 
 
 @pytest.mark.needs("bwrap")
-def test_modules_that_a_command_makes_in_their_place_are_put_aside(folder: Folder) -> None:
+def test_shadowing_module_made_by_a_command_is_quarantined(folder: Folder) -> None:
     done = with_path(folder, "lib").run(
         "mkdir -p lib/yaml x.dist-info; touch lib/json.py lib/yaml/__init__.py lib/a.py"
     )
@@ -200,7 +200,7 @@ def test_modules_that_a_command_makes_in_their_place_are_put_aside(folder: Folde
     assert (folder.path / "x.dist-info").is_dir()
 
 
-def test_what_is_behind_all_libraries_is_taken_for_modules_that_python_loads_by_itself_only(
+def test_files_after_all_libraries_count_only_as_modules_that_python_loads_itself(
     folder: Folder,
 ) -> None:
     """As a project is that was installed as editable beside forge: its own sources stay as they are."""
@@ -213,7 +213,7 @@ def test_what_is_behind_all_libraries_is_taken_for_modules_that_python_loads_by_
     assert list(found.values()) == ["ask", "preApproved", "preApproved", "preApproved"]
 
 
-def test_a_package_that_is_imported_from_a_project_asks(folder: Folder) -> None:
+def test_package_imported_from_a_project_asks(folder: Folder) -> None:
     """A finder of editable installs says where it is, and a namespace has no file of its own."""
     folder.write("src/one/__init__.py")
     folder.write("src/many/part/__init__.py")
@@ -244,7 +244,7 @@ sys.meta_path.append(Finder)
 """
 
 
-def test_a_zone_within_the_environment_asks_for_everything(folder: Folder) -> None:
+def test_zone_within_the_environment_asks_for_everything(folder: Folder) -> None:
     folder.write("worker.yaml", WORKER.replace("path: .,", f"path: {ENVIRONMENT},"))
 
     assert folder.approvals("/code/anything") == {"/code/anything": "ask"}

@@ -14,7 +14,7 @@ def says(word: str) -> str:
     return f"turns: [{{text: {word}}}]\n"
 
 
-def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(
+def test_script_is_searched_beside_the_worker_and_in_the_working_directory(
     project: Project, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -48,7 +48,7 @@ def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(
         ("scirpt:demo.yaml", "there is no model provider 'scirpt'\n  did you mean 'script'?"),
     ],
 )
-def test_a_model_that_cannot_be(project: Project, model: str | None, problem: str) -> None:
+def test_invalid_model_is_an_error(project: Project, model: str | None, problem: str) -> None:
     project.write("worker.yaml", "name: w\n")
     with pytest.raises(WorkerError) as caught:
         project.run(model=model)
@@ -56,7 +56,7 @@ def test_a_model_that_cannot_be(project: Project, model: str | None, problem: st
     assert caught.value.exit_code is ExitCode.INVALID
 
 
-def test_a_provider_like_no_other_lists_those_there_are(project: Project) -> None:
+def test_unknown_provider_lists_the_known_ones(project: Project) -> None:
     project.write("worker.yaml", "name: w\n")
     with pytest.raises(WorkerError) as caught:
         project.run(model="zzz:x")
@@ -70,7 +70,7 @@ def with_aliases(project: Project, aliases: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["argument", "worker", "environment", "config"])
-def test_an_alias_stands_for_a_model_wherever_one_is_named(
+def test_alias_is_accepted_wherever_a_model_is(
     project: Project, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("demo.yaml", says("hello"))
@@ -85,7 +85,7 @@ def test_an_alias_stands_for_a_model_wherever_one_is_named(
     assert (seen.result.response, seen.result.model) == ("hello", "script:demo.yaml")
 
 
-def test_the_options_of_a_model_hold_for_its_alias(project: Project) -> None:
+def test_options_of_a_model_apply_to_its_alias(project: Project) -> None:
     project.write("demo.yaml", says("hello"))
     project.write("worker.yaml", "name: w\nlimits: {max_cost: 1}\n")
     priced = '\nmodels: {"script:demo.yaml": {price: {input: 1, output: 1}}}'
@@ -107,7 +107,7 @@ def test_the_options_of_a_model_hold_for_its_alias(project: Project) -> None:
         ),
     ],
 )
-def test_an_alias_that_leads_nowhere(
+def test_alias_without_a_model_is_an_error(
     project: Project, aliases: str, model: str, problem: str
 ) -> None:
     project.write("worker.yaml", "name: w\n")

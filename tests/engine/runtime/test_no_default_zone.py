@@ -38,7 +38,7 @@ def home(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_a_worker_that_needs_no_zone_just_runs(project: Project, home: Path) -> None:
+def test_worker_without_need_of_a_zone_runs(project: Project, home: Path) -> None:
     failures = []
     for toolsets in FREE:
         project.write("workers/w.yaml", f"name: w\ntoolsets: {{{toolsets}}}\n")
@@ -52,7 +52,7 @@ def test_a_worker_that_needs_no_zone_just_runs(project: Project, home: Path) -> 
 
 
 @pytest.mark.long
-def test_others_say_what_to_do(project: Project, home: Path) -> None:
+def test_worker_that_needs_a_zone_gets_instructions(project: Project, home: Path) -> None:
     failures = []
     for toolsets in NEEDY:
         file = project.write("workers/w.yaml", f"name: w\ntoolsets: {{{toolsets}}}\n")
@@ -70,7 +70,7 @@ def test_others_say_what_to_do(project: Project, home: Path) -> None:
     assert failures == []
 
 
-def test_nobody_is_told_to_edit_what_is_not_theirs(project: Project, home: Path) -> None:
+def test_message_does_not_suggest_editing_files_of_others(project: Project, home: Path) -> None:
     project.write("lib/site-packages/pack/w.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     project.write("script.yaml", "turns: [{text: done}]\n")
     failures = []
@@ -85,7 +85,7 @@ def test_nobody_is_told_to_edit_what_is_not_theirs(project: Project, home: Path)
 
 
 @pytest.mark.long
-def test_a_folder_that_is_added_is_enough(project: Project, home: Path) -> None:
+def test_added_folder_is_sufficient(project: Project, home: Path) -> None:
     project.write("workers/w.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     spelled = ("~/proj/a.txt", "/proj/a.txt", str(home / "proj/a.txt"))
     turn = ", ".join(f"{{tool: read_file, input: {{path: {path}}}}}" for path in spelled)
@@ -108,9 +108,7 @@ def test_a_folder_that_is_added_is_enough(project: Project, home: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_tool_that_wants_a_file_all_the_same_is_told_why_there_is_none(
-    project: Project, home: Path
-) -> None:
+def test_tool_that_needs_a_file_explains_the_missing_zone(project: Project, home: Path) -> None:
     project.write("workers/w.yaml", f"name: w\ntoolsets: {{{CUSTOM}}}\n")
     failures = []
     for folder, why in (
@@ -133,7 +131,7 @@ def test_a_tool_that_wants_a_file_all_the_same_is_told_why_there_is_none(
     assert failures == []
 
 
-def test_a_worker_without_zones_by_its_own_will_is_not_sent_elsewhere(
+def test_worker_with_an_explicit_empty_zone_list_gets_no_suggestion(
     project: Project, home: Path
 ) -> None:
     project.write("workers/w.yaml", f"name: w\nsandbox: {{zones: []}}\ntoolsets: {{{CUSTOM}}}\n")
@@ -144,7 +142,7 @@ def test_a_worker_without_zones_by_its_own_will_is_not_sent_elsewhere(
     )
 
 
-def test_a_child_is_told_the_same(project: Project, home: Path) -> None:
+def test_child_worker_gets_the_same_message(project: Project, home: Path) -> None:
     project.write("workers/w.yaml", "name: w\ntoolsets: {workers: {allowed: [child]}}\n")
     project.write(
         "workers/child.yaml",
@@ -165,7 +163,7 @@ def test_a_child_is_told_the_same(project: Project, home: Path) -> None:
 
 
 @pytest.mark.long
-def test_commands_that_only_look_work_there(project: Project, home: Path) -> None:
+def test_read_only_commands_work_without_a_zone(project: Project, home: Path) -> None:
     file = project.write("workers/w.yaml", f"name: w\ntoolsets: {{{CUSTOM}}}\n")
     failures = []
     for words in (
@@ -181,7 +179,7 @@ def test_commands_that_only_look_work_there(project: Project, home: Path) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_toolset_of_a_program_says_whether_it_needs_a_zone(home: Path) -> None:
+async def test_custom_toolset_declares_whether_it_needs_a_zone(home: Path) -> None:
     class Notes(Toolset):
         name = "notes"
 

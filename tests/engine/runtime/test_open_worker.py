@@ -23,7 +23,7 @@ from forge_cli.testing import Project
         ("auto_deny", None, "approve_all", "auto_deny"),
     ],
 )
-def test_a_flag_wins_otherwise_the_strictest(
+def test_flag_takes_precedence_else_the_strictest_mode(
     project: Project,
     given: str | None,
     in_the_worker: str | None,
@@ -39,7 +39,7 @@ def test_a_flag_wins_otherwise_the_strictest(
     assert [event.approval_mode for event in seen.of(SessionStart)] == [mode]
 
 
-def test_a_worker_cannot_approve_its_own_calls(project: Project) -> None:
+def test_worker_cannot_approve_its_own_calls(project: Project) -> None:
     file = project.write("worker.yaml", "name: w\napproval:\n  mode: approve_all\n")
     with pytest.raises(WorkerError) as caught:
         project.run("hi", approval_mode="approve_all")

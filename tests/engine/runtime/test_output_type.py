@@ -76,7 +76,7 @@ def ask(project: Project, output_type: Any, *answers: str, **options: Any) -> An
         (dict[str, Point], '```json\n{"a": {"x": 1, "y": 2}}\n```', {"a": Point(1, 2)}),
     ],
 )
-def test_the_output_is_a_value_of_the_type(
+def test_output_is_a_value_of_the_type(
     project: Project, output_type: Any, answer: str, value: Any
 ) -> None:
     result = ask(project, output_type, answer)
@@ -85,7 +85,7 @@ def test_the_output_is_a_value_of_the_type(
     assert type(result.output) is type(value)
 
 
-def test_the_printed_result_and_the_record_hold_json(project: Project) -> None:
+def test_printed_result_and_log_contain_json(project: Project) -> None:
     answer = {"name": "Bern", "people": 1, "founded": "1191-01-01"}
     project.write("worker.yaml", "name: w\n")
     seen: Seen = project.run(json.dumps(answer), output_type=City)
@@ -95,11 +95,11 @@ def test_the_printed_result_and_the_record_hold_json(project: Project) -> None:
     assert ended[0]["result"]["output"] == answer
 
 
-def test_an_alias_is_kept_in_the_printed_result(project: Project) -> None:
+def test_alias_is_kept_in_the_printed_result(project: Project) -> None:
     assert ask(project, Renamed, '{"Type": "x"}').wire()["output"] == {"Type": "x"}
 
 
-def test_the_model_is_told_the_schema_of_the_type(project: Project) -> None:
+def test_schema_of_the_type_is_in_the_prompt(project: Project) -> None:
     project.write("worker.yaml", "name: w\n")
     model = Listener.scripted('{"name": "Bern", "people": 1}')
     project.run(model=model, output_type=City)
@@ -115,7 +115,7 @@ def test_the_model_is_told_the_schema_of_the_type(project: Project) -> None:
         (Even, '{"number": 3}', '{"number": 4}'),
     ],
 )
-def test_an_answer_that_only_the_type_refuses_is_asked_for_again(
+def test_answer_that_only_the_type_refuses_is_requested_again(
     project: Project, output_type: Any, wrong: str, right: str
 ) -> None:
     result = ask(project, output_type, wrong, right)
@@ -123,13 +123,13 @@ def test_an_answer_that_only_the_type_refuses_is_asked_for_again(
     assert isinstance(result.output, output_type)
 
 
-def test_an_answer_that_never_fits_has_no_output(project: Project) -> None:
+def test_invalid_answer_has_no_output(project: Project) -> None:
     result = ask(project, Even, *['{"number": 3}'] * 3)
     assert (result.exit_code, result.output) == (ExitCode.MISFIT, None)
     assert "$.number: Value error, it has to be even" in (result.error or "")
 
 
-def test_a_task_that_was_not_completed_has_no_output(project: Project) -> None:
+def test_incomplete_task_has_no_output(project: Project) -> None:
     result = ask(project, City)
     assert not result.success
     assert result.output is None
@@ -140,18 +140,18 @@ class Opaque:
 
 
 @pytest.mark.parametrize("output_type", [Opaque, type, "City"])
-def test_a_type_without_a_schema_is_refused_by_name(project: Project, output_type: Any) -> None:
+def test_type_without_a_schema_is_refused_by_name(project: Project, output_type: Any) -> None:
     with pytest.raises(UsageError, match=r"^output_type .*(Opaque|type|City)") as caught:
         ask(project, output_type, "x")
     assert "pydantic model, a dataclass, a TypedDict" in str(caught.value)
 
 
-def test_a_schema_and_a_type_together_are_refused(project: Project) -> None:
+def test_schema_together_with_a_type_is_refused(project: Project) -> None:
     with pytest.raises(UsageError, match="give one"):
         ask(project, City, "x", output_schema={"type": "object"})
 
 
-def test_a_type_in_the_place_of_a_schema_is_told_where_it_belongs(project: Project) -> None:
+def test_type_instead_of_a_schema_names_the_right_argument(project: Project) -> None:
     worker = Worker.of(name="asker")
     with pytest.raises(UsageError, match="output_type=City"), project.environment():
         WorkerRuntime(worker=worker, output_schema=City)  # type: ignore[call-overload]

@@ -36,7 +36,7 @@ def users(ui: UI) -> list[str]:
     return [event.message.text for event in ui.of("message") if event.message.role == "user"]
 
 
-def test_it_runs_unasked_and_the_next_message_tells_the_model(worker: Project) -> None:
+def test_own_command_runs_without_asking_and_is_in_the_next_message(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
 
@@ -56,7 +56,7 @@ def test_it_runs_unasked_and_the_next_message_tells_the_model(worker: Project) -
     assert worker.read("made.txt") == "one\n"
 
 
-def test_what_is_blocked_stays_so_and_is_not_told(worker: Project) -> None:
+def test_blocked_own_command_is_not_run_or_reported(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     worker.write("kept.txt", "kept")
@@ -74,7 +74,7 @@ def test_what_is_blocked_stays_so_and_is_not_told(worker: Project) -> None:
     assert worker.read("kept.txt") == "kept"
 
 
-def test_a_call_of_the_same_tool_without_that_mark_asks_and_is_not_told(worker: Project) -> None:
+def test_call_without_the_own_command_mark_asks(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus, toolResult=lambda event: say(bus, "go") or leave(bus))
     converse(
@@ -89,14 +89,14 @@ def test_a_call_of_the_same_tool_without_that_mark_asks_and_is_not_told(worker: 
     assert users(ui) == ["go"]
 
 
-def test_no_mode_denies_what_nobody_is_asked_about(worker: Project) -> None:
+def test_own_command_is_not_denied_by_any_mode(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus, toolResult=lambda event: leave(bus))
     converse(worker, bus, begin=lambda: run(bus, "touch x"), approval_mode="auto_deny")
     assert [event.status for event in ui.of("toolResult")] == ["success"]
 
 
-def test_long_output_is_cut_as_for_a_call_of_the_model(worker: Project) -> None:
+def test_long_output_of_an_own_command_is_cut(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
 
@@ -111,7 +111,7 @@ def test_long_output_is_cut_as_for_a_call_of_the_model(worker: Project) -> None:
     assert "99999\n100000\n</command-run-by-user>" in said
 
 
-def test_a_new_conversation_knows_nothing_of_it(worker: Project) -> None:
+def test_own_command_is_not_in_a_new_conversation(worker: Project) -> None:
     bus = EventBus()
 
     def clear(event: object) -> None:
@@ -124,7 +124,7 @@ def test_a_new_conversation_knows_nothing_of_it(worker: Project) -> None:
     assert users(ui) == ["go"]
 
 
-def test_the_record_keeps_it_redacted_and_a_resumed_session_reads_it(
+def test_own_command_is_logged_redacted_and_read_on_resume(
     worker: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "tr0ub4dor-and-3")

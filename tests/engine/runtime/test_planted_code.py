@@ -170,7 +170,7 @@ def furnish(project: Project, evil: Path) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_later_run_executes_nothing_that_a_confined_command_made(project: Project) -> None:
+def test_code_planted_by_a_confined_command_is_not_executed_later(project: Project) -> None:
     """With processes that were started as people start them, whose path of modules is theirs."""
     furnish(project, project.folder / "evil.txt")
     before = Project.forge(project, "run", "worker.yaml", "go", "-p", "-m", "script:use.yaml")
@@ -189,7 +189,7 @@ def test_a_later_run_executes_nothing_that_a_confined_command_made(project: Proj
     assert not (project.folder.parent / "RAN").exists()
 
 
-def test_where_nothing_confines_two_files_for_one_module_are_an_error(project: Project) -> None:
+def test_two_files_for_one_module_are_an_error_without_confinement(project: Project) -> None:
     furnish(project, project.folder / "evil.txt")
     failures = []
     for name, sentence in {
@@ -208,7 +208,7 @@ def test_where_nothing_confines_two_files_for_one_module_are_an_error(project: P
     assert not (project.folder.parent / "RAN").exists()
 
 
-def test_what_would_be_imported_asks_before_it_is_written(project: Project) -> None:
+def test_importable_file_asks_before_it_is_written(project: Project) -> None:
     furnish(project, project.folder / "evil.txt")
     project.write("worker.yaml", WORKER.replace("  shell:", "  filesystem: {}\n  shell:"))
     paths = (*PLANTED, "pack/pyproject.toml", "other.py", "linked.py")

@@ -20,7 +20,7 @@ def prepared(project: Project) -> PreparedWorker:
     )
 
 
-def test_a_link_to_another_folder_is_followed_by_the_next_session(
+def test_link_to_another_folder_is_followed_by_the_next_session(
     prepared: PreparedWorker, tmp_path: Path
 ) -> None:
     link = tmp_path / "link"
@@ -31,7 +31,7 @@ def test_a_link_to_another_folder_is_followed_by_the_next_session(
         assert prepared.within(link).workspace == (tmp_path / name).resolve()
 
 
-def test_a_folder_that_became_a_link_is_followed(prepared: PreparedWorker, tmp_path: Path) -> None:
+def test_folder_replaced_by_a_link_is_followed(prepared: PreparedWorker, tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     other.mkdir()

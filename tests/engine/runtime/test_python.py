@@ -77,7 +77,7 @@ def names_in(folder: str) -> list[str]:
     return sorted(path.name for path in Path(folder).iterdir())
 
 
-def test_a_function_and_a_task_are_enough() -> None:
+def test_worker_can_be_a_function_and_a_task() -> None:
     worker = Worker.of(
         name="greeter", instructions="Be kind.", tools=[greet], approval={"default": "preApproved"}
     )
@@ -90,7 +90,7 @@ def test_a_function_and_a_task_are_enough() -> None:
     )
 
 
-async def test_without_approval_they_ask_and_blocked_stays_blocked() -> None:
+async def test_tools_without_approval_ask_and_blocked_ones_stay_blocked() -> None:
     made = call("greet", name="Ana")
     assert await outcomes(Worker.of(name="w", tools=[greet]), made) == [
         "denied: greet was not called; denied: forge could not ask (not interactive)"
@@ -103,7 +103,7 @@ async def test_without_approval_they_ask_and_blocked_stays_blocked() -> None:
     assert outcome.startswith("blocked: ")
 
 
-async def test_tools_toolsets_and_lists_of_them_stand_side_by_side() -> None:
+async def test_tools_toolsets_and_lists_can_be_mixed() -> None:
     class Clock(Toolset):
         name = "clock"
 
@@ -130,7 +130,7 @@ async def test_tools_toolsets_and_lists_of_them_stand_side_by_side() -> None:
     assert not hasattr(clock, "env"), "each session has a copy of its own"
 
 
-async def test_a_file_tool_with_a_rule_of_its_own() -> None:
+async def test_file_tool_may_have_its_own_rule() -> None:
     sandbox = Sandbox.of([Zone("notes", Path("notes"), "rw", {"write": "preApproved"})])  # type: ignore[arg-type]
     tools = {each.name: each for each in await FilesystemToolset(sandbox).tools()}
     write = replace(
@@ -166,7 +166,7 @@ async def test_a_file_tool_with_a_rule_of_its_own() -> None:
     assert names_in("notes") == ["a.md", "c"]
 
 
-async def test_a_rule_of_ones_own_lets_no_redacted_secret_into_a_file() -> None:
+async def test_custom_rule_cannot_write_a_redacted_secret() -> None:
     sandbox = Sandbox.of([Zone("notes", Path("notes"), "rw", {"write": "preApproved"})])  # type: ignore[arg-type]
     loose = [
         replace(each, needs_approval=False) for each in await FilesystemToolset(sandbox).tools()
@@ -183,7 +183,7 @@ async def test_a_rule_of_ones_own_lets_no_redacted_secret_into_a_file() -> None:
     assert names_in("notes") == []
 
 
-async def test_a_toolset_of_files_brings_its_zones_to_the_worker(project: Project) -> None:
+async def test_filesystem_toolset_brings_its_zones(project: Project) -> None:
     project.write("docs/a.txt", "words")
     files = FilesystemToolset(Sandbox.of([Zone("docs", Path("docs"))], workspace=project.folder))
     assert await outcomes(
@@ -200,7 +200,7 @@ async def test_a_toolset_of_files_brings_its_zones_to_the_worker(project: Projec
         Worker.of(name="w", tools=[files], sandbox=Sandbox.of([]))
 
 
-async def test_built_in_toolsets_take_their_settings_from_a_program(project: Project) -> None:
+async def test_built_in_toolsets_accept_settings_from_a_program(project: Project) -> None:
     (project.home).mkdir(exist_ok=True)
     rules = [{"pattern": "echo", "approval": "preApproved"}]
     worker = Worker.of(
@@ -232,12 +232,12 @@ async def test_built_in_toolsets_take_their_settings_from_a_program(project: Pro
         (lambda: ShellToolset({"rulse": []}), "toolsets.shell: unknown key 'rulse'"),
     ],
 )
-def test_wrong_settings_are_sentences(make: Callable[[], object], sentence: str) -> None:
+def test_invalid_settings_raise_a_readable_error(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises(WorkerError, match=sentence):
         make()
 
 
-def test_an_option_that_does_not_exist_is_refused() -> None:
+def test_unknown_option_is_refused() -> None:
     given: dict = {"sinks": ()}
     with pytest.raises(TypeError, match="WorkerRuntime has no option 'sinks'; they are model, "):
         WorkerRuntime(worker=Worker.of(name="w"), **given)
@@ -249,12 +249,12 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["A", "a/b", "", ".."])
-def test_a_zone_has_a_name(name: str) -> None:
+def test_zone_has_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="is not a valid zone name"):
         Sandbox.of([Zone(name, Path("x"))])
 
 
-async def test_the_zones_of_a_program_are_checked_like_those_of_a_file(tmp_path: Path) -> None:
+async def test_zones_of_a_program_are_checked_like_those_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match="No such file"):
         Sandbox.of([Zone("docs", Path("missing"))])
     twice = [Zone("a", tmp_path), Zone("b", tmp_path)]
@@ -262,14 +262,14 @@ async def test_the_zones_of_a_program_are_checked_like_those_of_a_file(tmp_path:
         Sandbox.of(twice)
 
 
-async def test_what_is_no_tool_is_refused_when_the_worker_is_opened() -> None:
+async def test_invalid_tool_is_refused_when_the_worker_is_opened() -> None:
     with pytest.raises(
         WorkerError, match=r"toolsets\.python \(Python\): 'tools\[0\]' is neither a function"
     ):
         await outcomes(Worker.of(name="w", tools=[5]))
 
 
-async def test_events_of_a_task_as_they_come() -> None:
+async def test_events_of_a_task_are_streamed() -> None:
     worker = Worker.of(name="w", tools=[greet], approval={"default": "preApproved"})
     model = scripted_model(calls(call("greet", name="Ana")), "{result}", "again")
     with anyio.fail_after(60):
@@ -286,14 +286,14 @@ async def test_events_of_a_task_as_they_come() -> None:
     assert [each for each in types if each.startswith("tool")] == ["toolStarted", "toolResult"]
 
 
-async def test_an_error_of_a_task_is_raised_where_its_events_are_read() -> None:
+async def test_error_of_a_task_is_raised_to_the_reader_of_its_events() -> None:
     async with WorkerRuntime(worker=Worker.of(name="w"), model=scripted_model("done")) as runtime:
         with pytest.raises(Exception, match="the task is empty"):
             async for _ in runtime.stream(" "):
                 pass
 
 
-async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime() -> None:
+async def test_task_whose_events_are_not_read_ends_with_the_runtime() -> None:
     started = anyio.Event()
 
     async def wait() -> None:
@@ -320,7 +320,7 @@ async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime()
     assert signal.reason == "its events are no longer read"
 
 
-async def test_a_worker_without_a_file_has_sessions_too() -> None:
+async def test_worker_without_a_file_has_sessions() -> None:
     worker = Worker.of(name="w", tools=[greet])
     with open_session(worker) as session:
         async with WorkerRuntime(
@@ -335,7 +335,7 @@ async def test_a_worker_without_a_file_has_sessions_too() -> None:
     assert (again.session_id, again.status) == (first.session_id, "completed")
 
 
-async def test_a_yes_for_the_session_does_not_outlive_other_settings() -> None:
+async def test_session_grant_does_not_survive_other_settings() -> None:
     plain, changed = (
         Worker.of(name="w", tools=[greet]),
         Worker.of(name="w", tools=[greet], description="new"),
@@ -347,20 +347,20 @@ async def test_a_yes_for_the_session_does_not_outlive_other_settings() -> None:
     )
 
 
-async def test_where_a_loop_runs_one_is_told_to_await() -> None:
+async def test_sync_call_in_a_running_loop_suggests_await() -> None:
     with pytest.raises(UsageError, match="event loop") as caught:
         run_sync(Worker.of(name="w"), "go", model=scripted_model("done"))
     assert "await runtime.run(task)" in str(caught.value.hint)
 
 
-def test_without_asyncio_one_sentence_says_so() -> None:
+def test_call_without_asyncio_is_a_readable_error() -> None:
     """As under trio."""
     opening = WorkerRuntime(worker=Worker.of(name="w"), model=scripted_model("done")).initialize()
     with pytest.raises(UsageError, match="a WorkerRuntime runs under asyncio"):
         opening.send(None)
 
 
-async def test_one_task_at_a_time() -> None:
+async def test_second_concurrent_task_is_refused() -> None:
     begun, done = anyio.Event(), anyio.Event()
 
     @tool(needs_approval=False)
@@ -387,7 +387,7 @@ async def test_one_task_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("at_work", [False, True])
-async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_work: bool) -> None:
+async def test_manual_call_on_the_bus_passes_the_gate_at_any_time(at_work: bool) -> None:
     called, ended = list[str](), anyio.Event()
     bus, results = EventBus(), list[ToolResult]()
 
@@ -435,7 +435,7 @@ async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_wor
 @pytest.mark.parametrize(
     "answer", [{"approved": True, "remember": True}, {"approved": True, "note": 5}]
 )
-async def test_an_answer_that_no_record_could_hold_is_a_no(answer: dict) -> None:
+async def test_answer_that_cannot_be_logged_is_a_no(answer: dict) -> None:
     worker = Worker.of(name="greeter", tools=[greet])
     (said,) = await outcomes(worker, call("greet", name="Ana"), asked=lambda request: answer)
     assert said.endswith(
@@ -447,7 +447,7 @@ async def test_an_answer_that_no_record_could_hold_is_a_no(answer: dict) -> None
     assert said.endswith("which is not a decision")
 
 
-async def test_a_call_by_hand_ends_with_the_runtime() -> None:
+async def test_manual_call_ends_with_the_runtime() -> None:
     begun = anyio.Event()
 
     @tool(needs_approval=False, manual="both")
@@ -504,7 +504,7 @@ def forge_toolsets():
         ("[{folder: a}, {folder: b, prefix: b_}]", ["a", "b"]),
     ],
 )
-def test_a_toolset_declares_by_its_settings_and_in_the_working_directory(
+def test_toolset_declares_tools_by_settings_and_working_directory(
     project: Project, tmp_path: Path, section: str, made: list[str]
 ) -> None:
     project.write("tools.py", FOLDERS)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 DEADLINE = 60
 
 
-async def test_whoever_no_longer_waits_leaves_nothing_open() -> None:
+async def test_cancelled_reopening_leaves_nothing_open() -> None:
     closed: list[str] = []
 
     async def enter(stack: AsyncExitStack) -> None:

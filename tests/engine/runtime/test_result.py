@@ -25,7 +25,7 @@ from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
         ("limit", False),
     ],
 )
-def test_which_endings_are_a_success(status: Any, success: bool) -> None:
+def test_only_completed_results_are_a_success(status: Any, success: bool) -> None:
     result = WorkerResult(
         status=status,
         exit_code=ExitCode.DONE,
@@ -60,9 +60,7 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
         (UsageError("no"), Ending("so far", "failed", ExitCode.USAGE, "no")),
     ],
 )
-def test_why_a_task_ended_says_status_and_exit_code(
-    cause: Ended | ForgeError, ending: Ending
-) -> None:
+def test_result_status_and_exit_code_agree(cause: Ended | ForgeError, ending: Ending) -> None:
     assert Ending.early(cause, "so far") == ending
 
 
@@ -86,7 +84,7 @@ def result(status: Any, error: str | None = None) -> WorkerResult:
         ("limit", ToolError, "the worker 'w' ended with limit: why"),
     ],
 )
-def test_what_a_parent_reads_of_a_child_that_did_not_finish(
+def test_parent_reads_why_a_child_did_not_finish(
     status: str, raised: type[Exception], sentence: str
 ) -> None:
     assert answer_or_raise(result("completed")) == "Hm."

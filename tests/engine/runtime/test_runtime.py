@@ -60,7 +60,7 @@ def runtime_of(project: Project, *turns: Any, **options: Any) -> WorkerRuntime:
     return WorkerRuntime(worker=load_worker(project.folder / "worker.yaml"), **given)
 
 
-async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Project) -> None:
+async def test_conversation_is_kept_between_tasks(worker: Project) -> None:
     model = Listener(*([TextDelta(f"answer {n}"), TurnEnd("end", Usage(10, 1))] for n in (1, 2)))
     with anyio.fail_after(60):
         async with runtime_of(worker, model=model) as runtime:
@@ -73,7 +73,7 @@ async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Projec
     assert first.session_id == second.session_id
 
 
-async def test_the_session_ends_once_and_last(worker: Project) -> None:
+async def test_session_end_is_logged_once_and_last(worker: Project) -> None:
     seen = Seen()
     runtime = runtime_of(
         worker, "hi", on_event=seen.events.append, wiring=Wiring(sinks=(seen.take,))
@@ -90,7 +90,7 @@ async def test_the_session_ends_once_and_last(worker: Project) -> None:
     assert seen.lines[-1]["result"] == result.wire()
 
 
-async def test_a_child_never_ends_the_session(worker: Project) -> None:
+async def test_child_never_ends_the_session(worker: Project) -> None:
     seen = Seen()
     wiring = Wiring(sinks=(seen.take,))
     async with runtime_of(
@@ -102,7 +102,7 @@ async def test_a_child_never_ends_the_session(worker: Project) -> None:
     assert {line["depth"] for line in seen.lines} == {1}
 
 
-async def test_a_runtime_that_is_not_open_says_how_to_open_it(worker: Project) -> None:
+async def test_unopened_runtime_says_how_to_open_it(worker: Project) -> None:
     runtime = runtime_of(worker, "hi")
     with pytest.raises(UsageError) as caught:
         await runtime.run("go")
@@ -117,14 +117,14 @@ async def test_a_runtime_that_is_not_open_says_how_to_open_it(worker: Project) -
 
 
 @pytest.mark.parametrize("task", ["", "  \n"])
-async def test_an_empty_task_is_refused(worker: Project, task: str) -> None:
+async def test_empty_task_is_refused(worker: Project, task: str) -> None:
     async with runtime_of(worker, "hi") as runtime:
         with pytest.raises(UsageError) as caught:
             await runtime.run(task)
     assert caught.value.message == "the task is empty"
 
 
-async def test_a_person_calls_a_tool_through_the_same_gate(worker: Project) -> None:
+async def test_manual_call_passes_the_same_gate(worker: Project) -> None:
     seen = Seen()
     async with runtime_of(worker, "hi", on_event=seen.events.append) as runtime:
         pushed = await runtime.invoke("push", {"branch": "dev"})
@@ -144,7 +144,7 @@ async def test_a_person_calls_a_tool_through_the_same_gate(worker: Project) -> N
     assert len(seen.of(ToolStarted)) == 4
 
 
-async def test_what_a_person_calls_is_not_told_to_the_model(worker: Project) -> None:
+async def test_manual_call_is_not_reported_to_the_model(worker: Project) -> None:
     async with runtime_of(
         worker, calls(call("add", a=1)), "{result}", approval_mode="approve_all"
     ) as runtime:
@@ -153,7 +153,7 @@ async def test_what_a_person_calls_is_not_told_to_the_model(worker: Project) -> 
     assert (result.response, result.tool_calls) == ("2", 1)
 
 
-async def test_a_bus_outlives_the_runtime_that_used_it(worker: Project) -> None:
+async def test_bus_can_be_used_after_its_runtime(worker: Project) -> None:
     bus, events = EventBus(), list[Event]()
     async with runtime_of(worker, "hi", bus=bus, on_event=events.append):
         pass
@@ -162,7 +162,7 @@ async def test_a_bus_outlives_the_runtime_that_used_it(worker: Project) -> None:
     assert len(events) == count
 
 
-async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(
+async def test_invalid_worker_raises_before_the_session_starts(
     worker: Project,
 ) -> None:
     worker.write("worker.yaml", "name: w\ntoolsets: {filesystm: {}}\n")
@@ -175,21 +175,21 @@ async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(
     assert events == []
 
 
-def test_the_documented_arguments_are_those_that_a_program_needs() -> None:
+def test_documented_arguments_are_the_public_ones() -> None:
     given = {"worker", "output_type", *RuntimeOptions.__annotations__}
     page = (ROOT / "docs" / "python.md").read_text()
     table = page[page.index("| argument of `WorkerRuntime` |") :].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == given
 
 
-def test_a_program_says_what_the_answer_has_to_be(worker: Project) -> None:
+def test_program_sets_the_output_schema(worker: Project) -> None:
     seen = worker.run('{"n": 7}', output_schema={"type": "object", "required": ["n"]})
     assert (seen.result.status, seen.result.output) == ("completed", {"n": 7})
     with pytest.raises(WorkerError, match="output schema"):
         worker.run("never said", output_schema={"type": "nothing"})
 
 
-def test_a_task_that_is_refused_leaves_a_resumed_session_as_it_was(worker: Project) -> None:
+def test_refused_task_leaves_a_resumed_session_unchanged(worker: Project) -> None:
     lines = worker.run("hi").record
     model = scripted_model("{task}")
 

@@ -10,7 +10,7 @@ from forge_cli.testing import Project, call, calls
 NUMBER, TEXT = OutputSchema({"type": "number"}), OutputSchema({"type": "string"})
 
 
-def test_a_resumed_session_keeps_its_id(project: Project) -> None:
+def test_resumed_session_keeps_its_id(project: Project) -> None:
     project.write("worker.yaml", "name: w\n")
     seen = project.run("hi")
     lines = seen.record
@@ -25,7 +25,7 @@ def test_a_resumed_session_keeps_its_id(project: Project) -> None:
     [(None, True, 7), (None, False, None), (TEXT, True, "7")],
     ids=["the earlier one", "no earlier one for a new task", "the one that is given"],
 )
-def test_which_schema_a_resumed_task_has_to_fit(
+def test_unfinished_task_resumes_with_its_own_schema(
     project: Project, given: OutputSchema | None, unfinished: bool, output: object
 ) -> None:
     project.write("worker.yaml", "name: w\n")

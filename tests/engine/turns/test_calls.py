@@ -72,14 +72,14 @@ class Meeting:
         return int(args["n"])
 
 
-async def test_eight_calls_run_at_once_and_never_nine(gate: OpenGate) -> None:
+async def test_parallel_calls_are_limited_to_eight(gate: OpenGate) -> None:
     meeting = Meeting(MAX_PARALLEL)
     turn = await take(gate(reading(meeting)), numbered(32))
     assert (meeting.most, meeting.arrived) == (8, 32)
     assert [outcome.text() for outcome in turn.outcomes] == [str(n) for n in range(32)]
 
 
-async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait_for_it(
+async def test_writing_call_runs_alone_and_in_order(
     gate: OpenGate,
 ) -> None:
     log: list[str] = []
@@ -109,7 +109,7 @@ async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait
     assert last == ["write2 begins", "write2 ends"]
 
 
-async def test_effects_that_nobody_stated_are_not_taken_for_reading(gate: OpenGate) -> None:
+async def test_unstated_effects_do_not_count_as_read_only(gate: OpenGate) -> None:
     meeting = Meeting(1)
     await take(gate(reading(meeting, effects=None)), numbered(4))
     assert meeting.most == 1
@@ -118,7 +118,7 @@ async def test_effects_that_nobody_stated_are_not_taken_for_reading(gate: OpenGa
 # --- some of them fail
 
 
-async def test_one_that_fails_does_not_stop_the_others(gate: OpenGate) -> None:
+async def test_failed_call_does_not_stop_the_others(gate: OpenGate) -> None:
     async def read(args: dict[str, Any], context: ToolContext) -> str:
         match args["n"]:
             case 1:
@@ -147,7 +147,7 @@ async def test_one_that_fails_does_not_stop_the_others(gate: OpenGate) -> None:
     ]
 
 
-async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(
+async def test_unwritable_log_ends_parallel_calls_like_a_single_one(
     gate: OpenGate,
 ) -> None:
     executed: list[int] = []
@@ -168,9 +168,7 @@ async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(
 
 
 @pytest.mark.parametrize("when", [0, 3, 11, 19])
-async def test_an_interrupt_in_the_middle_gives_every_call_its_one_result(
-    gate: OpenGate, when: int
-) -> None:
+async def test_interrupt_gives_every_call_exactly_one_result(gate: OpenGate, when: int) -> None:
     async def read(args: dict[str, Any], context: ToolContext) -> str:
         if args["n"] == when:
             context.interrupt.interrupt()
@@ -190,7 +188,7 @@ async def test_an_interrupt_in_the_middle_gives_every_call_its_one_result(
 # --- somebody has to be asked
 
 
-async def test_one_prompt_at_a_time_and_nothing_runs_beside_it(gate: OpenGate) -> None:
+async def test_prompts_come_one_at_a_time_and_nothing_runs_beside_them(gate: OpenGate) -> None:
     prompts: list[int] = []
     running: list[str] = []
 
@@ -223,7 +221,7 @@ async def test_one_prompt_at_a_time_and_nothing_runs_beside_it(gate: OpenGate) -
     ]
 
 
-async def test_calls_that_park_beside_others_leave_them_their_results(gate: OpenGate) -> None:
+async def test_parked_calls_leave_other_calls_their_results(gate: OpenGate) -> None:
     """A tool that only reads may have another worker do it, and that one may have to ask."""
 
     async def read(args: dict[str, Any], context: ToolContext) -> str:
@@ -237,7 +235,7 @@ async def test_calls_that_park_beside_others_leave_them_their_results(gate: Open
     assert ids(turn) == ["read0", "read2", "read4"]
 
 
-async def test_progress_of_calls_side_by_side_is_told_apart(gate: OpenGate) -> None:
+async def test_progress_of_parallel_calls_names_its_call(gate: OpenGate) -> None:
     def look(n: int, context: ToolContext) -> int:
         context.progress(f"at {n}")
         return n

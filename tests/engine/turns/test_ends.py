@@ -56,7 +56,7 @@ def ended(seen: Seen) -> tuple[str, ExitCode, str | None]:
     return seen.result.status, seen.result.exit_code, seen.result.error
 
 
-def test_the_same_denied_call_three_times_ends_the_work(worker: Project) -> None:
+def test_third_identical_denied_call_ends_the_work(worker: Project) -> None:
     seen = worker.run(*[calls(call("act", text="x"))] * 9, "never said")
     assert seen.statuses == ["denied"] * 3
     status, code, error = ended(seen)
@@ -66,29 +66,29 @@ def test_the_same_denied_call_three_times_ends_the_work(worker: Project) -> None
     assert seen.result.turns == 3
 
 
-def test_blocked_calls_count_as_well_and_may_come_in_one_turn(worker: Project) -> None:
+def test_blocked_calls_count_also_within_one_turn(worker: Project) -> None:
     seen = worker.run(calls(*[call("never")] * 3), "never said")
     assert seen.statuses == ["blocked"] * 3
     assert ended(seen)[:2] == ("limit", ExitCode.LIMIT)
 
 
-def test_other_arguments_are_another_call(worker: Project) -> None:
+def test_call_with_other_arguments_is_another_call(worker: Project) -> None:
     turns = [calls(call("act", text=text)) for text in "abcdef"]
     assert ended(worker.run(*turns, "done"))[:2] == ("completed", ExitCode.DONE)
 
 
-def test_three_turns_without_one_valid_call_end_the_work(worker: Project) -> None:
+def test_third_turn_without_a_valid_call_ends_the_work(worker: Project) -> None:
     seen = worker.run(*[calls(call("look", n="many"))] * 9, "never said")
     assert seen.statuses == ["invalid"] * 3
     assert ended(seen)[:2] == ("limit", ExitCode.LIMIT)
 
 
-def test_a_valid_call_in_between_starts_the_count_again(worker: Project) -> None:
+def test_valid_call_resets_the_count(worker: Project) -> None:
     bad, good = calls(call("look", n="many")), calls(call("look", n=1))
     assert ended(worker.run(bad, bad, good, bad, bad, good, "done"))[0] == "completed"
 
 
-def test_the_time_ends_a_tool_that_would_wait_for_ever(worker: Project) -> None:
+def test_time_limit_ends_a_hanging_tool(worker: Project) -> None:
     seen = worker.run(calls(call("wait"), call("look")), "never said", limits=Limits(max_time=0.3))
     assert seen.statuses == ["interrupted", "interrupted"]
     assert ended(seen) == ("limit", ExitCode.LIMIT, "the limit of 0.3 seconds was reached")
@@ -138,7 +138,7 @@ def sayer() -> Listener:
     ],
     ids=["tokens", "cost"],
 )
-def test_a_limit_that_the_last_turn_passed_is_one_and_the_answer_is_kept(
+def test_limit_exceeded_by_the_last_turn_keeps_the_answer(
     worker: Project, limits: Limits, error: str
 ) -> None:
     worker.home.mkdir()
@@ -149,12 +149,12 @@ def test_a_limit_that_the_last_turn_passed_is_one_and_the_answer_is_kept(
     assert seen.result.response == "The answer."
 
 
-def test_a_limit_that_the_last_turn_just_keeps_is_kept(worker: Project) -> None:
+def test_limit_met_exactly_by_the_last_turn_is_not_exceeded(worker: Project) -> None:
     seen = worker.run(model=sayer(), limits=Limits(max_tokens=150))
     assert ended(seen) == ("completed", ExitCode.DONE, None)
 
 
-def test_what_it_costs_by_the_price_in_the_user_s_config(worker: Project) -> None:
+def test_cost_uses_the_price_in_the_config(worker: Project) -> None:
     worker.home.mkdir()
     price = "{input: 1000, output: 5000, cache_read: 100}"
     (worker.home / "config.yaml").write_text(f'models: {{"talker:x": {{price: {price}}}}}\n')
@@ -163,7 +163,7 @@ def test_what_it_costs_by_the_price_in_the_user_s_config(worker: Project) -> Non
     assert seen.result.cost == pytest.approx(3 * (0.1 + 0.1 + 0.003))
 
 
-def test_a_limit_of_cost_needs_a_price(worker: Project) -> None:
+def test_cost_limit_requires_a_price(worker: Project) -> None:
     worker.write("s.yaml", "turns: [{text: hi}]\n")
     done = worker.forge("run", "worker.yaml", "go", "-m", "script:s.yaml", "--max-cost", "1")
     assert done.returncode == 3
@@ -171,7 +171,7 @@ def test_a_limit_of_cost_needs_a_price(worker: Project) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_limit_of_cost_in_the_user_s_own_config_does_not_stop_a_script(worker: Project) -> None:
+def test_cost_limit_in_the_config_does_not_stop_a_scripted_model(worker: Project) -> None:
     worker.write("s.yaml", "turns: [{text: hi}]\n")
     worker.home.mkdir()
     (worker.home / "config.yaml").write_text("limits: {max_cost: 1}\n")
@@ -186,13 +186,13 @@ def with_schema(worker: Project, *turns: Any, schema: Any = SCHEMA) -> Seen:
     return worker.run(*turns, worker="fits.yaml")
 
 
-def test_an_answer_that_fits_is_there_as_a_value(worker: Project) -> None:
+def test_valid_answer_is_available_as_a_value(worker: Project) -> None:
     seen = with_schema(worker, calls(call("look")), '{"n": 7}')
     assert ended(seen) == ("completed", ExitCode.DONE, None)
     assert (seen.result.output, seen.result.response) == ({"n": 7}, '{"n": 7}')
 
 
-def test_the_model_is_told_what_does_not_fit_and_may_repair_it_twice(worker: Project) -> None:
+def test_invalid_answer_may_be_repaired_twice(worker: Project) -> None:
     seen = with_schema(worker, "seven", '{"n": "7"}', '```json\n{"n": 7}\n```')
     assert (seen.result.status, seen.result.output, seen.result.response) == (
         "completed",
@@ -204,13 +204,13 @@ def test_the_model_is_told_what_does_not_fit_and_may_repair_it_twice(worker: Pro
     assert "'7' is not of type 'integer'" in told[2]
 
 
-def test_after_two_repairs_it_ends(worker: Project) -> None:
+def test_third_invalid_answer_ends_the_work(worker: Project) -> None:
     seen = with_schema(worker, "one", "two", "three", '{"n": 7}')
     assert (seen.result.status, seen.result.exit_code) == ("invalid_output", ExitCode.MISFIT)
     assert (seen.result.output, seen.result.turns) == (None, 3)
 
 
-def test_the_flag_brings_a_schema_of_its_own(worker: Project) -> None:
+def test_schema_flag_overrides_the_worker(worker: Project) -> None:
     worker.write("schema.json", json.dumps(SCHEMA))
     worker.write("s.yaml", "turns: [{text: nothing}, {text: nothing}, {text: nothing}]\n")
     words = ("run", "worker.yaml", "go", "-m", "script:s.yaml", "--output-schema", "schema.json")
@@ -221,7 +221,9 @@ def test_the_flag_brings_a_schema_of_its_own(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"type": "nothing"}'])
-def test_a_schema_that_cannot_be_used_is_said_at_once(worker: Project, content: str | None) -> None:
+def test_unusable_schema_is_reported_before_the_model_is_asked(
+    worker: Project, content: str | None
+) -> None:
     if content is not None:
         worker.write("schema.json", content)
     worker.write("s.yaml", "turns: [{text: nothing}]\n")

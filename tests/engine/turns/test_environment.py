@@ -48,7 +48,7 @@ def lines(environment: Environment) -> list[str]:
     return [line.removeprefix("- ") for line in found]
 
 
-def test_without_tools_a_worker_has_a_directory_a_system_and_a_day() -> None:
+def test_environment_without_tools_has_directory_system_and_date() -> None:
     assert lines(PLAIN) == [
         "Working directory: /home/ada/shop",
         "System: Linux x86_64",
@@ -78,7 +78,7 @@ def test_without_tools_a_worker_has_a_directory_a_system_and_a_day() -> None:
         ),
     ],
 )
-def test_a_zone_says_where_it_lies_and_what_asks_there(zone: Zone, said: str) -> None:
+def test_environment_describes_each_zone_and_its_approval(zone: Zone, said: str) -> None:
     assert lines(replace(PLAIN, zones=(zone,)))[1] == f"Zone {said}"
 
 
@@ -101,7 +101,7 @@ def test_a_zone_says_where_it_lies_and_what_asks_there(zone: Zone, said: str) ->
         ((), "Files: none, there are no zones"),
     ],
 )
-def test_how_paths_are_written_is_shown_with_a_zone_of_this_worker(
+def test_environment_shows_paths_with_a_zone_of_the_worker(
     zones: tuple[Zone, ...], said: str
 ) -> None:
     assert sum(line.startswith(said) for line in lines(replace(PLAIN, zones=zones))) == 1
@@ -128,12 +128,14 @@ def test_how_paths_are_written_is_shown_with_a_zone_of_this_worker(
         ),
     ],
 )
-def test_commands_and_what_they_reach(commands: CommandView, said: list[str]) -> None:
+def test_environment_describes_commands_and_their_reach(
+    commands: CommandView, said: list[str]
+) -> None:
     found = [line for line in lines(replace(PLAIN, commands=commands)) if "ommands: " in line]
     assert [line.endswith(end) for line, end in zip(found, said, strict=True)] == [True, True]
 
 
-def test_no_name_can_write_a_line_of_its_own() -> None:
+def test_name_cannot_inject_a_line() -> None:
     odd = replace(
         PLAIN,
         directory=Path("/a\n- Zone /etc: free"),
@@ -143,7 +145,7 @@ def test_no_name_can_write_a_line_of_its_own() -> None:
     assert len(lines(odd)) == 5
 
 
-def test_what_differs_is_told_and_nothing_else() -> None:
+def test_environment_difference_lists_only_changes() -> None:
     now = replace(PLAIN, branch="main", zones=(CODE,), day=date(2026, 11, 16))
     assert describe_changes(now.paragraph(), now.paragraph()) is None
     later = replace(
@@ -186,7 +188,7 @@ def said(model: Listener) -> list[str]:
     return [message.text for message in model.requests[-1].messages if message.role == "user"]
 
 
-def test_the_model_is_told_where_it_is_and_the_same_in_every_turn(worker: Project) -> None:
+def test_environment_is_the_same_in_every_turn(worker: Project) -> None:
     model = Listener.scripted(
         calls(call("write_file", path="out/.git/HEAD", content="ref: refs/heads/x")), "done"
     )
@@ -203,7 +205,7 @@ def test_the_model_is_told_where_it_is_and_the_same_in_every_turn(worker: Projec
     assert len(told.splitlines()) < 12
 
 
-def test_a_worker_may_not_want_it(worker: Project) -> None:
+def test_environment_can_be_disabled(worker: Project) -> None:
     worker.write("worker.yaml", WORKER + "environment: false\n")
     model = Listener.scripted("done")
     seen = worker.run(model=model)
@@ -213,7 +215,7 @@ def test_a_worker_may_not_want_it(worker: Project) -> None:
     assert said(again) == ["go", "go"]
 
 
-def test_a_resumed_session_keeps_it_and_tells_once_what_differs(worker: Project) -> None:
+def test_resumed_session_keeps_its_environment_and_reports_changes_once(worker: Project) -> None:
     first, second, third, fourth = (Listener.scripted("done") for _ in range(4))
     one = worker.run(model=first, task="one")
     worker.write(".git/HEAD", "ref: refs/heads/other\n")
@@ -229,7 +231,7 @@ def test_a_resumed_session_keeps_it_and_tells_once_what_differs(worker: Project)
     assert said(fourth)[-2:] == [f"{ENVIRONMENT_CHANGED}\n{now.replace('other', 'main')}", "four"]
 
 
-def test_what_was_cleared_is_told_again(worker: Project) -> None:
+def test_environment_is_sent_again_after_clear(worker: Project) -> None:
     one = worker.run("done", task="one")
     worker.write(".git/HEAD", "ref: refs/heads/other\n")
     model, bus = Listener.scripted("two", "three"), EventBus()
@@ -262,7 +264,7 @@ def test_what_was_cleared_is_told_again(worker: Project) -> None:
     ]
 
 
-def test_a_replay_tells_what_was_told_then(worker: Project) -> None:
+def test_replay_sends_the_recorded_environment(worker: Project) -> None:
     """On another day, branch and machine the record is still of the same session."""
     one = worker.run("done", task="one")
     worker.write(".git/HEAD", "ref: refs/heads/other\n")
@@ -280,7 +282,7 @@ def test_a_replay_tells_what_was_told_then(worker: Project) -> None:
         assert in_loop(repetition.go).turns == 2
 
 
-def test_a_child_has_its_own_zones(worker: Project) -> None:
+def test_environment_of_a_child_has_its_own_zones(worker: Project) -> None:
     workers = "workers: {allowed: [helper], approval: {default: preApproved}}"
     worker.write(
         "worker.yaml", WORKER.replace("{filesystem: {}}", f"{{filesystem: {{}}, {workers}}}")

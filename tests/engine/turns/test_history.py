@@ -22,7 +22,7 @@ def history(*messages: Message) -> History:
     return found
 
 
-def test_the_digest_is_what_it_was_in_every_record() -> None:
+def test_digest_equals_that_of_older_records() -> None:
     args = {"b": 2.5, "a": 'größer \u2028 \ud83d\ude00 "x"', "deep": [{"z": None, "y": True}]}
     call = Message("assistant", calls=(ToolCall("c1", "add", args),))
     found = history(
@@ -38,7 +38,7 @@ def test_the_digest_is_what_it_was_in_every_record() -> None:
 @pytest.mark.parametrize(
     "said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"]
 )
-def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said: str) -> None:
+def test_digest_is_independent_of_secrets_and_time(said: str) -> None:
     def digest(redactor: Redactor | None, *messages: Message, asked_each_time: bool = False) -> str:
         found = History((), redactor)
         for message in messages:
@@ -59,7 +59,7 @@ def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_after_a_rewrite_the_digest_is_that_of_the_new_messages(asked: bool) -> None:
+def test_digest_after_a_rewrite_covers_the_new_messages(asked: bool) -> None:
     found = history(USER, ASSISTANT)
     if asked:
         found.digest("s", SPECS)
@@ -91,7 +91,7 @@ def test_after_a_rewrite_the_digest_is_that_of_the_new_messages(asked: bool) -> 
         ((USER, ASSISTANT, RESULT), "s", SPECS),
     ],
 )
-def test_whatever_differs_is_another_request(
+def test_digest_differs_for_every_difference(
     messages: Any, system: str, specs: list[ToolSpec]
 ) -> None:
     assert history(*messages).digest(system, specs) != history(USER, ASSISTANT).digest("s", SPECS)

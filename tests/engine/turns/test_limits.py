@@ -43,7 +43,7 @@ some_limits = st.builds(
 
 
 @given(st.lists(some_limits, max_size=4))
-def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
+def test_smallest_limit_of_each_kind_applies(limits: list[Limits]) -> None:
     found = merged(*limits)
     for name, value in found.model_dump().items():
         stated = [getattr(each, name) for each in limits if getattr(each, name) is not None]
@@ -53,7 +53,7 @@ def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
 # --- one budget
 
 
-def test_turns_are_limited_even_where_nobody_said_so() -> None:
+def test_turns_have_a_default_limit() -> None:
     budget = Budget(Limits(), None)
     assert [reached(budget) for _ in range(51)] == [None] * 50 + [
         "the limit of 50 turns was reached"
@@ -64,7 +64,7 @@ def test_turns_are_limited_even_where_nobody_said_so() -> None:
     ("limit", "shown"),
     [(1.5, "$1.50"), (2, "$2.00"), (1234.5, "$1,234.50"), (0.001, "$0.001"), (0.125, "$0.125")],
 )
-def test_cost(limit: float, shown: str) -> None:
+def test_cost_is_computed_from_usage_and_price(limit: float, shown: str) -> None:
     budget = Budget(Limits(max_cost=limit), StatedPrice(0, limit * 1000))
     budget.spend(Usage(5_000_000, 999))
     assert reached(budget) is None
@@ -74,7 +74,7 @@ def test_cost(limit: float, shown: str) -> None:
     assert reached(budget) == f"the limit of {shown} was reached"
 
 
-def test_an_unknown_price_is_an_unknown_cost_and_a_price_of_zero_is_zero() -> None:
+def test_unknown_price_gives_an_unknown_cost_and_price_zero_gives_zero() -> None:
     assert Budget(Limits(), None).cost is None
     free = Budget(Limits(), StatedPrice(0, 0))
     free.spend(Usage(10, 10))
@@ -84,7 +84,7 @@ def test_an_unknown_price_is_an_unknown_cost_and_a_price_of_zero_is_zero() -> No
 # --- a tree of budgets
 
 
-def test_a_stated_limit_of_turns_counts_those_below_too() -> None:
+def test_explicit_limit_of_turns_includes_children() -> None:
     boss = Budget(Limits(max_turns=4), None, worker="boss")
     assert reached(boss) is None
     child = Budget(Limits(), None, parent=boss)
@@ -94,7 +94,7 @@ def test_a_stated_limit_of_turns_counts_those_below_too() -> None:
     assert reached(boss) == "the limit of 4 turns was reached"
 
 
-def test_the_limit_that_nobody_stated_is_each_workers_own() -> None:
+def test_default_limit_of_turns_is_separate_for_each_worker() -> None:
     boss = Budget(Limits(), None)
     for _ in range(3):
         child = Budget(Limits(max_turns=30), None, parent=boss)
@@ -104,7 +104,7 @@ def test_the_limit_that_nobody_stated_is_each_workers_own() -> None:
     assert reached(boss) is None
 
 
-def test_the_shortest_time_in_the_chain_is_the_deadline() -> None:
+def test_deadline_is_the_shortest_time_in_the_chain() -> None:
     clock = Clock()
     boss = Budget(Limits(max_time=60), None, clock=clock, worker="boss")
     clock.now += 50
@@ -118,14 +118,14 @@ def test_the_shortest_time_in_the_chain_is_the_deadline() -> None:
     assert reached(grandchild) == "the limit of 60 seconds of the worker 'boss' was reached"
 
 
-def test_a_child_whose_last_turn_passed_its_limit_may_give_its_answer() -> None:
+def test_child_that_exceeds_a_limit_in_its_last_turn_may_answer() -> None:
     child = Budget(Limits(max_tokens=10), None, parent=Budget(Limits(), None))
     child.spend(Usage(11))
     child.check_last_turn()
     assert reached(child) == "the limit of 10 tokens was reached"
 
 
-def test_one_unknown_price_makes_the_whole_cost_unknown_and_the_known_part_still_counts() -> None:
+def test_one_unknown_price_makes_the_cost_unknown_but_counts_the_rest() -> None:
     boss = Budget(Limits(max_cost=1), DOLLAR)
     child = Budget(Limits(), None, parent=boss)
     assert boss.cost is None
@@ -145,7 +145,9 @@ trees = st.lists(
 
 
 @given(trees)
-def test_a_tree_adds_up(tree: list[tuple[int, StatedPrice | None, list[Usage]]]) -> None:
+def test_usage_of_a_tree_is_added_up(
+    tree: list[tuple[int, StatedPrice | None, list[Usage]]],
+) -> None:
     budgets: list[Budget] = []
     for above, price, _ in tree:
         budgets.append(

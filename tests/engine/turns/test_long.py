@@ -80,7 +80,7 @@ async def converse(folder: Path, model: Counting) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("turns", [100, 5_000])
-def test_a_turn_costs_the_same_late_as_early(project: Project, turns: int) -> None:
+def test_turn_costs_the_same_early_and_late(project: Project, turns: int) -> None:
     project.write("worker.yaml", "name: reader\ntoolsets: {filesystem: {}}\n")
     project.write("notes.txt", "A line of text.\n" * 20)
     model = Counting(turns)

@@ -66,7 +66,7 @@ def ended(seen: Seen) -> tuple[str, int, str, str | None]:
     return seen.result.status, seen.result.exit_code, seen.result.response, seen.result.error
 
 
-def test_the_events_of_a_task(worker: Project) -> None:
+def test_task_emits_its_events_in_order(worker: Project) -> None:
     seen = worker.run(calls(call("look", n=3), text="Let me see."), "It is {result}.", task="Look!")
     assert seen.types == [
         "sessionStart",
@@ -93,7 +93,7 @@ def test_the_events_of_a_task(worker: Project) -> None:
     assert ended(seen) == ("completed", 0, "It is 3.", None)
 
 
-def test_what_the_model_is_told(worker: Project) -> None:
+def test_request_contains_the_expected_messages(worker: Project) -> None:
     first = [
         TextDelta("Hm."),
         ToolCall("a", "look", {"n": 3}),
@@ -126,7 +126,7 @@ def test_what_the_model_is_told(worker: Project) -> None:
     assert seen.result.usage == Usage(10, 5)
 
 
-def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(
+def test_calls_of_a_truncated_model_turn_are_not_made(
     worker: Project,
 ) -> None:
     seen = worker.run(model=Listener([TextDelta("I will"), ToolCall("a", "look", {})]))
@@ -142,7 +142,7 @@ def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(
 # --- nobody can be asked
 
 
-def test_denied_and_the_work_goes_on(worker: Project) -> None:
+def test_denied_call_does_not_end_the_work(worker: Project) -> None:
     seen = worker.run(
         calls(call("write", text="a"), call("look")), "I could not write: {results[0]}"
     )
@@ -156,7 +156,7 @@ def test_denied_and_the_work_goes_on(worker: Project) -> None:
     assert types == ["approvalRequired", "approvalDecided", "approvalDecided"]
 
 
-def test_every_refusal_is_among_the_denials(worker: Project) -> None:
+def test_every_refusal_is_in_the_denials(worker: Project) -> None:
     turn = calls(call("write", text="a"), call("never"), call("look", n="x"), call("nowhere"))
     seen = worker.run(turn, "done", answers=[ApprovalDecision(False, note="not now")])
     assert seen.result.tool_calls == 4
@@ -189,7 +189,7 @@ def test_every_refusal_is_among_the_denials(worker: Project) -> None:
         (call("never"), "blocked", "never is blocked: the tool says blocked", "", "tool"),
     ],
 )
-def test_fail_stops_at_the_first_refused_call(
+def test_on_ask_fail_stops_at_the_first_refused_call(
     worker: Project, refused: dict[str, Any], status: str, reason: str, rule: str, by: str
 ) -> None:
     told = reason + rule.replace("WORKER", f"{worker.folder}/worker.yaml")
@@ -213,7 +213,7 @@ def test_fail_stops_at_the_first_refused_call(
     )
 
 
-def test_fail_means_nothing_while_somebody_is_there(worker: Project) -> None:
+def test_on_ask_fail_has_no_effect_with_a_person(worker: Project) -> None:
     seen = worker.run(calls(call("write", text="a")), "fine", answers=[False], on_ask=OnAsk.FAIL)
     assert ended(seen) == ("completed", 0, "fine", None)
 
@@ -223,7 +223,7 @@ def test_fail_means_nothing_while_somebody_is_there(worker: Project) -> None:
     [(call("write", text="a"), "completed"), (call("never"), "denied")],
     ids=["asked", "blocked"],
 )
-def test_fail_under_approve_all_stops_only_at_what_is_blocked(
+def test_on_ask_fail_under_approve_all_stops_only_at_blocked_calls(
     worker: Project, tool: dict[str, Any], status: str
 ) -> None:
     seen = worker.run(calls(tool), "fine", approval_mode="approve_all", on_ask=OnAsk.FAIL)
@@ -233,7 +233,7 @@ def test_fail_under_approve_all_stops_only_at_what_is_blocked(
 # --- limits
 
 
-def test_the_work_ends_at_the_limit_of_turns_and_everything_done_is_kept(worker: Project) -> None:
+def test_work_ends_at_the_limit_of_turns_and_keeps_its_results(worker: Project) -> None:
     turns = [calls(call("look", n=n), text=f"turn {n}") for n in range(1, 4)]
     seen = worker.run(*turns, limits=Limits(max_turns=2))
     assert ended(seen) == ("limit", ExitCode.LIMIT, "turn 2", "the limit of 2 turns was reached")
@@ -241,7 +241,7 @@ def test_the_work_ends_at_the_limit_of_turns_and_everything_done_is_kept(worker:
     assert (seen.result.turns, seen.result.tool_calls) == (2, 2)
 
 
-def test_an_answer_in_the_last_turn_is_no_limit(worker: Project) -> None:
+def test_answer_in_the_last_turn_does_not_exceed_the_limit(worker: Project) -> None:
     assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_turns=2))) == (
         "completed",
         0,
@@ -253,7 +253,7 @@ def test_an_answer_in_the_last_turn_is_no_limit(worker: Project) -> None:
 # --- interruption
 
 
-def test_interrupted_while_a_tool_works(worker: Project) -> None:
+def test_interrupt_ends_a_running_tool(worker: Project) -> None:
     seen = worker.run(
         calls(call("hang"), call("look"), call("write", text="a")), "never said", answers=[]
     )
@@ -265,7 +265,7 @@ def test_interrupted_while_a_tool_works(worker: Project) -> None:
     assert (seen.result.success, seen.result.turns, seen.result.denials) == (True, 1, ())
 
 
-def test_interrupted_while_a_prompt_is_open(worker: Project) -> None:
+def test_interrupt_ends_an_open_prompt(worker: Project) -> None:
     signal = InterruptSignal()
 
     async def never(request: ApprovalRequest) -> ApprovalDecision:
@@ -280,7 +280,7 @@ def test_interrupted_while_a_prompt_is_open(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> None:
+def test_interrupt_ends_a_streaming_model(worker: Project, waits: bool) -> None:
     signal = InterruptSignal()
 
     class Endless(Listener):
@@ -310,7 +310,7 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
     ]
 
 
-def test_the_operating_system_wants_the_process_to_end(worker: Project) -> None:
+def test_signal_ends_the_work(worker: Project) -> None:
     signal = InterruptSignal()
     signal.interrupt("terminated")
     assert ended(worker.run("never said", interrupt_signal=signal))[:2] == (
@@ -319,7 +319,7 @@ def test_the_operating_system_wants_the_process_to_end(worker: Project) -> None:
     )
 
 
-def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
+def test_interrupt_can_come_over_the_bus(worker: Project) -> None:
     bus = EventBus()
 
     def stop(event: Event) -> None:
@@ -334,7 +334,7 @@ def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
     assert (seen.statuses, signal.reason) == (["interrupted", "interrupted"], "enough")
 
 
-def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> None:
+def test_restarted_turn_discards_its_first_part(worker: Project) -> None:
     half = [
         TextDelta("Half"),
         ToolCall("a", "look", {}),
@@ -354,7 +354,7 @@ def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> Non
 
 
 @pytest.mark.parametrize("second", ["a", ""])
-def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second: str) -> None:
+def test_calls_with_duplicate_or_missing_ids_get_new_ones(worker: Project, second: str) -> None:
     first: list[Delta] = [
         ToolCall("a", "look", {"n": 1}),
         ToolCall(second, "look", {"n": 2}),
@@ -371,9 +371,7 @@ def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second:
 
 
 @pytest.mark.parametrize("again", ["a", "a b", "ä", "x" * 65])
-def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(
-    worker: Project, again: str
-) -> None:
+def test_call_id_that_was_used_or_is_invalid_is_replaced(worker: Project, again: str) -> None:
     turns = [
         [ToolCall(each, "look", {"n": 1}), TurnEnd("tool_use", native="x")] for each in ("a", again)
     ]
@@ -388,9 +386,7 @@ def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(
 
 
 @pytest.mark.parametrize("spelled", ["Look", "LOOK", "lo_ok", "l-o.o k"])
-def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(
-    worker: Project, spelled: str
-) -> None:
+def test_tool_name_matches_without_case_and_separators(worker: Project, spelled: str) -> None:
     turn = [ToolCall("a", spelled, {"n": 4}), TurnEnd("tool_use", native="x")]
     model = Listener(turn, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
@@ -403,7 +399,7 @@ def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(
     )
 
 
-def test_a_tool_that_is_found_by_another_spelling_is_judged_by_its_own_name(
+def test_tool_found_by_another_spelling_is_judged_by_its_own_name(
     worker: Project,
 ) -> None:
     seen = worker.run(calls(call("Write", text="x"), call("NEVER"), call("luk")), "Done.")
@@ -411,7 +407,7 @@ def test_a_tool_that_is_found_by_another_spelling_is_judged_by_its_own_name(
     assert [event.tool_name for event in seen.of(ToolStarted)] == ["write", "never", "luk"]
 
 
-def test_a_spelling_that_two_tools_share_is_neither_of_them(project: Project) -> None:
+def test_ambiguous_spelling_matches_no_tool(project: Project) -> None:
     project.write("tools.py", "def a_b() -> int: return 1\n\ndef ab_() -> int: return 2\n")
     options = "{module: ./tools.py, tools: [a_b, ab_], approval: {default: preApproved}}"
     project.write("worker.yaml", f"name: w\ninstructions: Work.\ntoolsets:\n  custom: {options}\n")
@@ -419,7 +415,7 @@ def test_a_spelling_that_two_tools_share_is_neither_of_them(project: Project) ->
     assert [event.status for event in seen.outcomes] == ["not_found", "success"]
 
 
-def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
+def test_partial_character_waits_for_its_rest(worker: Project) -> None:
     seen = worker.run(
         model=Listener([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")])
     )
@@ -428,7 +424,7 @@ def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
 
 
 @pytest.mark.anyio
-async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it(
+async def test_late_subscriber_gets_the_whole_answer(
     worker: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is shown while nobody listens; a secret of which the beginning came before is one all the same."""
@@ -454,7 +450,7 @@ async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it
 
 
 @pytest.mark.long
-def test_of_a_thousand_calls_the_first_two_hundred_are_made(worker: Project) -> None:
+def test_turn_makes_at_most_two_hundred_calls(worker: Project) -> None:
     seen = worker.run(calls(*(call("look", n=n) for n in range(1000))), "Done.")
     assert seen.statuses == ["success"] * 200 + ["error"] * 800
     told = "not called: a turn makes 200 calls at most; make this one again in your next turn"
@@ -473,7 +469,7 @@ ENDLESS: dict[str, list[Delta]] = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-def test_an_answer_that_is_too_long_is_given_up(
+def test_overlong_answer_is_aborted(
     worker: Project, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr("forge_cli.engine.turns.limits.MAX_ANSWER_CHARACTERS", 1000)
@@ -483,7 +479,7 @@ def test_an_answer_that_is_too_long_is_given_up(
     assert seen.of(ToolStarted) == []
 
 
-def test_a_try_that_came_to_nothing_takes_no_room(
+def test_discarded_attempt_does_not_count_for_the_length_of_an_answer(
     worker: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forge_cli.engine.turns.limits.MAX_ANSWER_CHARACTERS", 1000)

@@ -53,13 +53,13 @@ def found(seen: Seen, index: int = 0) -> list[str]:
     return [each["name"] for each in json.loads(seen.outcomes[index].value.text())["loaded"]]
 
 
-def test_what_fits_is_offered_whole(many: Project) -> None:
+def test_tools_that_fit_are_offered_completely(many: Project) -> None:
     write_worker(many, share="")
     seen = many.run("done")
     assert offered(seen) == [("update_plan", *TOOLS)]
 
 
-def test_what_does_not_fit_is_named_and_loaded_at_the_end(many: Project) -> None:
+def test_deferred_tool_is_named_and_loaded_at_the_end(many: Project) -> None:
     seen = many.run(
         calls(call(FIND_TOOLS, query="delete_parcel")),
         calls(
@@ -84,13 +84,13 @@ def test_what_does_not_fit_is_named_and_loaded_at_the_end(many: Project) -> None
     )
 
 
-def test_a_tool_that_is_not_loaded_can_be_called_and_is_loaded_then(many: Project) -> None:
+def test_deferred_tool_can_be_called_and_is_then_loaded(many: Project) -> None:
     seen = many.run(calls(call("list_meeting", name="all"), call("create_meeting")), "done")
     assert seen.statuses == ["success", "invalid"]
     assert offered(seen)[1] == ("update_plan", FIND_TOOLS, "list_meeting", "create_meeting")
 
 
-def test_it_stands_behind_the_gate_like_any_other(many: Project) -> None:
+def test_deferred_tool_passes_the_gate(many: Project) -> None:
     worker = many.read("worker.yaml").replace("default: preApproved", "default: ask")
     many.write("worker.yaml", worker)
     seen = many.run(
@@ -113,19 +113,19 @@ def test_it_stands_behind_the_gate_like_any_other(many: Project) -> None:
         ("list_parcel list_meeting", ["list_parcel", "list_meeting"]),
     ],
 )
-def test_the_best_come_first(many: Project, query: str, names: list[str]) -> None:
+def test_search_returns_the_best_matches_first(many: Project, query: str, names: list[str]) -> None:
     seen = many.run(calls(call(FIND_TOOLS, query=query)), "done")
     assert found(seen)[: len(names)] == names
     assert len(found(seen)) <= MAX_FOUND
 
 
-def test_nothing_found_is_an_error_that_says_so(many: Project) -> None:
+def test_search_without_a_match_is_an_error(many: Project) -> None:
     seen = many.run(calls(call(FIND_TOOLS, query="zebra")), "done")
     assert seen.statuses == ["error"]
     assert "no tool that could be loaded fits 'zebra'" in (seen.outcomes[0].error or "")
 
 
-def test_what_was_loaded_is_there_after_a_resume(many: Project) -> None:
+def test_loaded_tools_stay_loaded_on_resume(many: Project) -> None:
     before = many.run(calls(call(FIND_TOOLS, query="list_parcel delete_parcel")), "done")
     past = read_past(before.record)
     after = many.run("done", resume=Resumed(past, before.record[-1]))
@@ -133,7 +133,7 @@ def test_what_was_loaded_is_there_after_a_resume(many: Project) -> None:
     assert after.of(TurnStart)[0].system == before.of(TurnStart)[0].system
 
 
-def test_a_session_is_replayed_with_the_tools_that_were_offered(many: Project) -> None:
+def test_session_is_replayed_with_the_recorded_tools(many: Project) -> None:
     many.write(
         "script.yaml",
         json.dumps({"turns": [calls(call(FIND_TOOLS, query="list_parcel")), {"text": "done"}]}),
@@ -146,7 +146,7 @@ def test_a_session_is_replayed_with_the_tools_that_were_offered(many: Project) -
 
 
 @pytest.mark.long
-def test_servers_are_deferred_first_and_what_is_built_in_never(many: Project) -> None:
+def test_tools_of_servers_are_deferred_first_and_built_in_never(many: Project) -> None:
     def server(mode: str) -> dict[str, Any]:
         return {"command": sys.executable, "args": [SERVER, mode]}
 
@@ -167,7 +167,7 @@ def test_servers_are_deferred_first_and_what_is_built_in_never(many: Project) ->
     ]
 
 
-def test_the_config_says_it_for_every_worker_and_a_worker_for_itself(many: Project) -> None:
+def test_deferral_is_set_in_the_config_and_overridden_by_a_worker(many: Project) -> None:
     many.home.mkdir()
     (many.home / "config.yaml").write_text("tool_share: 0.001\n")
     write_worker(many, share="")
@@ -195,7 +195,7 @@ def say(text: str) -> str:
 
 
 @pytest.mark.long
-def test_what_was_offered_stays_when_too_many_others_come() -> None:
+def test_offered_tools_stay_when_too_many_others_arrive() -> None:
     seen, worker = Seen(), Worker.of(name="w", tools=[Growing], tool_share=0.01)
     model = scripted_model(calls(call("tool_0", text="x")), "done")
 
@@ -211,13 +211,13 @@ def test_what_was_offered_stays_when_too_many_others_come() -> None:
 
 
 @pytest.mark.parametrize("share", ["2", "-0.1", "much"])
-def test_a_share_is_a_part_of_the_whole(many: Project, share: str) -> None:
+def test_share_is_relative_to_the_window(many: Project, share: str) -> None:
     write_worker(many, share=f"tool_share: {share}")
     done = many.forge("worker", "check", "worker.yaml")
     assert (done.returncode, "tool_share" in done.stderr) == (3, True)
 
 
-def test_the_name_is_taken(project: Project) -> None:
+def test_search_tool_name_is_reserved(project: Project) -> None:
     project.write("tools.py", 'def find_tools() -> str:\n    """Mine."""\n    return ""\n')
     custom = "custom: {module: ./tools.py, tools: [find_tools], approval: {default: preApproved}}"
     for share, exit_code in (("1", 0), ("0", 3)):
@@ -231,7 +231,7 @@ def test_the_name_is_taken(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_the_command_line_shows_what_is_deferred(many: Project) -> None:
+def test_command_line_shows_deferred_tools(many: Project) -> None:
     listed = many.forge("tools", "list", "worker.yaml", "--tokens")
     assert f"deferred: {len(TOOLS)} (only named, until find_tools loads them)" in listed.stdout
     rows = json.loads(many.forge("tools", "list", "worker.yaml", "--tokens", "--json").stdout)

@@ -79,7 +79,7 @@ def careful(project: Project) -> Project:
         (call("nobody"), "not_found", "nobody failed (not_found), and on_error is 'stop': "),
     ],
 )
-def test_the_first_failure_ends_the_work(
+def test_on_error_stop_ends_the_work_at_the_first_failure(
     careful: Project, made: dict[str, Any], status: str, why: str
 ) -> None:
     seen = careful.run(calls(call("note", text="a"), made, call("note", text="b")), "never said")
@@ -96,20 +96,20 @@ def test_the_first_failure_ends_the_work(
     assert seen.types[-1] == "sessionEnd"
 
 
-def test_by_default_the_model_reads_of_it_and_the_work_continues(careful: Project) -> None:
+def test_on_error_default_reports_the_failure_to_the_model(careful: Project) -> None:
     for line in ("on_error: continue", ""):
         careful.write("worker.yaml", WORKER.format(policy="stop").replace("on_error: stop", line))
         seen = careful.run(calls(call("boom"), call("note", text="b")), "done")
         assert (seen.statuses, seen.result.status) == (["error", "success"], "completed")
 
 
-def test_what_is_denied_or_blocked_does_not_count(careful: Project) -> None:
+def test_denied_or_blocked_call_is_not_a_failure(careful: Project) -> None:
     made = calls(call("forbidden"), call("secret"), call("note", text="b"))
     seen = careful.run(made, "done", answers=[False])
     assert (seen.statuses, seen.result.status) == (["blocked", "denied", "success"], "completed")
 
 
-def test_a_child_worker_that_fails_is_a_failed_call_of_its_parent(careful: Project) -> None:
+def test_failed_child_worker_is_a_failed_call_of_its_parent(careful: Project) -> None:
     careful.write(
         "child-script.yaml", "turns: [{calls: [{tool: boom, input: {}}]}, {text: done}]\n"
     )
@@ -126,14 +126,14 @@ def test_a_child_worker_that_fails_is_a_failed_call_of_its_parent(careful: Proje
     )
 
 
-def test_another_value_is_refused(careful: Project) -> None:
+def test_unknown_value_of_on_error_is_refused(careful: Project) -> None:
     careful.write("worker.yaml", WORKER.format(policy="halt"))
     done = careful.forge("worker", "check", "worker.yaml")
     assert done.returncode == 3
     assert "worker.yaml:3:11: on_error: must be 'continue' or 'stop', not 'halt'" in done.stderr
 
 
-def test_the_exit_code_and_the_sentence(careful: Project) -> None:
+def test_on_error_has_its_exit_code_and_message(careful: Project) -> None:
     careful.write("script.yaml", "turns: [{calls: [{tool: boom, input: {}}]}, {text: done}]\n")
     done = careful.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p")
     assert (done.returncode, done.stdout.strip()) == (1, "")
@@ -144,7 +144,7 @@ NUMBERED = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 @pytest.mark.anyio
-async def test_calls_that_run_beside_it_are_stopped(gate: OpenGate) -> None:
+async def test_parallel_calls_are_stopped(gate: OpenGate) -> None:
     waiting = anyio.Event()
 
     async def read(args: dict[str, Any], context: ToolContext) -> str:
@@ -179,7 +179,7 @@ async def test_calls_that_run_beside_it_are_stopped(gate: OpenGate) -> None:
 
 
 @pytest.mark.anyio
-async def test_calls_beyond_the_most_are_no_failure(gate: OpenGate) -> None:
+async def test_calls_beyond_the_maximum_are_not_failures(gate: OpenGate) -> None:
     async def read(args: dict[str, Any], context: ToolContext) -> str:
         return "fine"
 

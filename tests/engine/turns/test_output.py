@@ -48,7 +48,7 @@ def misfit(answer: str, given: Any = REPORT) -> str:
 # --- loading
 
 
-def test_a_path_is_relative_to_the_folder(tmp_path: Path) -> None:
+def test_schema_path_is_relative_to_the_folder(tmp_path: Path) -> None:
     (tmp_path / "report.schema.json").write_text("\ufeff" + json.dumps(REPORT))
     for name in [
         "report.schema.json",
@@ -58,14 +58,14 @@ def test_a_path_is_relative_to_the_folder(tmp_path: Path) -> None:
         assert OutputSchema.load(name, where=HERE, folder=tmp_path).json_schema == REPORT
 
 
-def test_an_inline_schema_is_copied() -> None:
+def test_inline_schema_is_copied() -> None:
     given = {"type": "object", "properties": {}}
     loaded = schema(given)
     given["type"] = "nonsense"
     assert loaded.read("{}") == {}
 
 
-def test_a_file_that_cannot_be_read_is_an_error_at_the_place_that_names_it(tmp_path: Path) -> None:
+def test_unreadable_schema_file_is_an_error_where_it_is_named(tmp_path: Path) -> None:
     for name, why in (("missing", "there is no such file"), (".", "it is not a file")):
         error = refused(name, tmp_path)
         assert (error.where, error.message) == (
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_an_error_at_the_place_that_names_it(tmp_p
         ('{"pattern": "("}', "1:13", "$.pattern is not valid JSON Schema"),
     ],
 )
-def test_a_wrong_file_is_an_error_at_the_place_in_it(
+def test_invalid_schema_file_is_an_error_at_its_place(
     tmp_path: Path, text: str, place: str, words: str
 ) -> None:
     file = tmp_path / "s.json"
@@ -103,7 +103,7 @@ def test_a_wrong_file_is_an_error_at_the_place_in_it(
     assert words in error.message
 
 
-def test_a_wrong_inline_schema_is_an_error_at_its_place_in_the_worker() -> None:
+def test_invalid_inline_schema_is_an_error_at_its_place_in_the_worker() -> None:
     text = "name: w\noutput_schema:\n  properties:\n    a: {type: strin}\n"
     error = refused(parse_document(text, "w.yaml")["output_schema"])
     assert str(error.where) == "w.yaml:4:15"
@@ -125,7 +125,7 @@ def test_a_wrong_inline_schema_is_an_error_at_its_place_in_the_worker() -> None:
         ({"default": json.loads("[" * 200 + "]" * 200)}, "nested too deeply"),
     ],
 )
-def test_what_could_never_be_checked_offline_is_refused(given: Any, words: str) -> None:
+def test_schema_that_cannot_be_checked_offline_is_refused(given: Any, words: str) -> None:
     assert words in refused(given).message
 
 
@@ -143,7 +143,7 @@ def test_what_could_never_be_checked_offline_is_refused(given: Any, words: str) 
         '{"title": "b", "title": "a"}',
     ],
 )
-def test_json_alone_or_in_one_fence(answer: str) -> None:
+def test_json_is_read_alone_or_in_one_fence(answer: str) -> None:
     assert schema().read(answer) == {"title": "a"}
 
 
@@ -166,29 +166,29 @@ def test_json_alone_or_in_one_fence(answer: str) -> None:
         ("[" * 500_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_json_is_a_misfit(answer: str, words: str) -> None:
+def test_answer_without_json_does_not_match(answer: str, words: str) -> None:
     assert words in misfit(answer)
 
 
-def test_a_misfit_names_each_problem_with_its_path() -> None:
+def test_mismatch_names_each_problem_with_its_path() -> None:
     assert misfit('{"pages": [1, 0, "x"], "titel": 1}') == (
         "$.pages[1]: 0 is less than the minimum of 1; $.pages[2]: 'x' is not of type 'integer'; "
         "$: 'title' is a required property; $: Additional properties are not allowed ('titel' was unexpected)"
     )
 
 
-def test_five_problems_are_enough() -> None:
+def test_mismatch_lists_at_most_five_problems() -> None:
     sentence = misfit(json.dumps({"title": "a", "pages": ["x"] * 50}))
     assert sentence.count("is not of type") == 5
     assert sentence.endswith("; and more")
 
 
-def test_a_schema_in_circles_is_no_crash() -> None:
+def test_circular_schema_does_not_crash() -> None:
     circular = {"allOf": [{"$ref": "#"}, {"type": "object"}]}
     assert "cannot be checked" in misfit("{}", circular)
 
 
-def test_a_recursive_schema_takes_what_is_as_deep_as_it_may_be() -> None:
+def test_recursive_schema_accepts_the_maximum_depth() -> None:
     tree = {"type": "object", "properties": {"left": {"$ref": "#"}}, "additionalProperties": False}
     text = '{"left": ' * 99 + "{}" + "}" * 99
     assert schema(tree).read(text) == json.loads(text)
@@ -197,7 +197,7 @@ def test_a_recursive_schema_takes_what_is_as_deep_as_it_may_be() -> None:
 # --- what the model is told
 
 
-def test_the_instructions_hold_the_schema_and_are_always_the_same() -> None:
+def test_instructions_contain_the_schema_and_are_deterministic() -> None:
     told = schema().instructions()
     assert json.loads(told.partition("\n\n")[2]) == REPORT
     assert told == schema(json.loads(json.dumps(REPORT))).instructions()
@@ -221,6 +221,6 @@ values = st.recursive(
 @given(
     values, st.sampled_from(["{}", " {}\n", "```json\n{}\n```", "\n```\n{}\n```  "]), st.booleans()
 )
-def test_every_json_value_comes_back_as_it_was(value: Any, around: str, ascii: bool) -> None:
+def test_json_values_are_read_back_unchanged(value: Any, around: str, ascii: bool) -> None:
     answer = around.replace("{}", json.dumps(value, ensure_ascii=ascii))
     assert schema({}).read(answer) == value

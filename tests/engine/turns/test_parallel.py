@@ -73,7 +73,7 @@ def lines(seen: Seen) -> list[Line]:
     return seen.record
 
 
-def test_two_hundred_calls_in_one_turn(worker: Project) -> None:
+def test_turn_with_two_hundred_calls_is_complete(worker: Project) -> None:
     made = numbered("look", *(n for n in range(1000, 1200)))
     model = told(*made)
     seen = worker.run(model=model)
@@ -85,7 +85,7 @@ def test_two_hundred_calls_in_one_turn(worker: Project) -> None:
     assert [line.seq for line in lines(seen)] == list(range(1, len(lines(seen)) + 1))
 
 
-def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(
+def test_results_are_read_in_the_order_of_calls_also_from_the_log(
     worker: Project,
 ) -> None:
     model = told(*numbered("look", 1, 13, 5), *numbered("write", 0), *numbered("look", 2, 19))
@@ -109,14 +109,14 @@ def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(
     assert read_by(model) in read_past(lines(seen)).messages
 
 
-def test_a_call_that_blocks_itself_beside_others_stops_the_work(worker: Project) -> None:
+def test_blocking_parallel_call_stops_the_work(worker: Project) -> None:
     turn = calls(call("look", n=1), call("look", n=66), call("look", n=2), call("write", n=0))
     seen = worker.run(turn, "never", on_ask=OnAsk.FAIL)
     assert (seen.result.status, seen.result.exit_code) == ("denied", ExitCode.DENIED)
     assert sorted(seen.statuses) == ["blocked", "interrupted", "success", "success"]
 
 
-def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Project) -> None:
+def test_interrupt_of_parallel_calls_leaves_a_resumable_history(worker: Project) -> None:
     signal = InterruptSignal()
     made = numbered("look", *range(1, 10), 99, *range(20, 40))
     model = told(*made)
@@ -137,7 +137,7 @@ def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Projec
     assert again.requests[0].messages[-1].results == results
 
 
-def test_a_log_cut_between_calls_side_by_side_gives_each_its_one_result(worker: Project) -> None:
+def test_log_cut_between_parallel_calls_gives_each_one_result(worker: Project) -> None:
     made = numbered("look", *range(1, 9))
     seen = worker.run(model=told(*made))
     recorded = lines(seen)

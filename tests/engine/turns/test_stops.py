@@ -21,7 +21,7 @@ def count(n: int) -> int:
 """
 
 
-def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project) -> None:
+def test_answer_cut_at_its_length_is_continued(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
     model = Listener(
@@ -40,7 +40,7 @@ def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project)
 @pytest.mark.parametrize(
     "said", [[], [TextDelta("and ")]], ids=["within its first call", "in its text"]
 )
-def test_a_model_that_is_always_cut_off_is_not_asked_for_ever(
+def test_always_truncated_model_is_asked_a_limited_number_of_times(
     project: Project, said: list[Delta]
 ) -> None:
     project.write("worker.yaml", WORKER)
@@ -55,7 +55,7 @@ def test_a_model_that_is_always_cut_off_is_not_asked_for_ever(
     assert "cut off at its length limit 5 times in a row" in seen.result.error
 
 
-def test_a_model_that_declines_is_an_error_of_the_provider(project: Project) -> None:
+def test_declining_model_is_a_provider_error(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
     seen = project.run(model=Listener([TextDelta("I cannot."), TurnEnd("refusal")]))
@@ -64,7 +64,7 @@ def test_a_model_that_declines_is_an_error_of_the_provider(project: Project) -> 
     assert seen.result.response == "I cannot."
 
 
-def test_a_provider_that_breaks_is_a_sentence_and_the_session_still_ends(project: Project) -> None:
+def test_broken_provider_is_one_message_and_the_session_ends(project: Project) -> None:
     class Broken(Listener):
         async def answer(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
             yield TextDelta("well")

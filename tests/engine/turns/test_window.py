@@ -181,7 +181,7 @@ def elided(messages: Sequence[Message]) -> list[str]:
 # --- usage
 
 
-def test_usage_is_told_after_every_turn(worker: Project) -> None:
+def test_usage_is_reported_after_every_turn(worker: Project) -> None:
     model = Reader(*reads(2), "Done.")
     seen = worker.run(model=model, task=TASK)
     told = [event for event in seen.events if isinstance(event, ContextUsage | TurnEndEvent)]
@@ -193,12 +193,12 @@ def test_usage_is_told_after_every_turn(worker: Project) -> None:
         assert usage == ContextUsage(used, 10_000)
 
 
-def test_a_model_that_does_not_count_tells_nothing(worker: Project) -> None:
+def test_model_without_token_counts_reports_no_usage(worker: Project) -> None:
     seen = worker.run(model=Reader("Done.", counts=False))
     assert seen.of(ContextUsage) == []
 
 
-def test_an_unknown_window_is_never_full(worker: Project) -> None:
+def test_unknown_window_is_never_full(worker: Project) -> None:
     model = Reader(*reads(20), "Done.", window=None, holds=None)
     seen = worker.run(model=model)
     assert {event.window for event in seen.of(ContextUsage)} == {None}
@@ -207,7 +207,7 @@ def test_an_unknown_window_is_never_full(worker: Project) -> None:
     assert model.summarised == []
 
 
-def test_the_window_in_the_config_wins(worker: Project) -> None:
+def test_window_in_the_config_takes_precedence(worker: Project) -> None:
     worker.home.mkdir()
     (worker.home / "config.yaml").write_text("models: {'reader:test': {context: 7000}}")
     model = Reader(*reads(8), "Done.", window=1_000_000, holds=None)
@@ -219,7 +219,7 @@ def test_the_window_in_the_config_wins(worker: Project) -> None:
 # --- old results
 
 
-def test_old_results_go_first_and_the_last_turns_stay_whole(worker: Project) -> None:
+def test_old_results_are_removed_first_and_the_last_turns_stay(worker: Project) -> None:
     model = Reader(*reads(9), "Done.")
     seen = worker.run(model=model, task=TASK)
     assert seen.result.status == "completed"
@@ -245,7 +245,7 @@ def test_old_results_go_first_and_the_last_turns_stay_whole(worker: Project) -> 
     ]
 
 
-def test_it_happens_rarely_and_the_prefix_is_stable_in_between(worker: Project) -> None:
+def test_compaction_is_rare_and_the_prefix_is_stable_in_between(worker: Project) -> None:
     model = Reader(*reads(40, size=1200), "Done.")
     seen = worker.run(model=model, limits=Limits(max_turns=100))
     assert seen.result.status == "completed"
@@ -267,7 +267,7 @@ def test_it_happens_rarely_and_the_prefix_is_stable_in_between(worker: Project) 
     assert all(event.used <= 10_000 for event in seen.of(ContextUsage))
 
 
-def test_what_is_short_stays_and_so_does_what_lasts(worker: Project) -> None:
+def test_short_and_lasting_results_are_kept(worker: Project) -> None:
     lasting = "\nfrom forge_cli import tool\n\n@tool(lasting=True)\ndef keep() -> str: return 'k' * 3000\n"
     worker.write("tools.py", TOOLS + lasting)
     worker.write("worker.yaml", WORKER.replace("note]", "note, keep]"))
@@ -279,14 +279,14 @@ def test_what_is_short_stays_and_so_does_what_lasts(worker: Project) -> None:
     assert not {"k", "s"} & set(gone)
 
 
-def test_a_model_that_does_not_count_gets_room_by_guessing(worker: Project) -> None:
+def test_model_without_token_counts_is_compacted_by_estimate(worker: Project) -> None:
     model = Reader(*reads(12), "Done.", counts=False)
     seen = worker.run(model=model)
     assert seen.result.status == "completed"
     assert elided(model.asked[-1].messages)
 
 
-def test_without_a_summary_large_results_go_sooner_but_not_those_of_the_last_turn(
+def test_large_results_go_earlier_without_a_summary_except_in_the_last_turn(
     worker: Project,
 ) -> None:
     model = Reader(*reads(3, size=9000), "Done.")
@@ -296,7 +296,7 @@ def test_without_a_summary_large_results_go_sooner_but_not_those_of_the_last_tur
     assert elided(model.asked[-1].messages) == ["c1", "c2"]
 
 
-def test_results_that_nobody_has_read_are_taken_out_only_if_nothing_else_helps(
+def test_unread_results_are_removed_only_as_the_last_resort(
     worker: Project,
 ) -> None:
     turn = [ToolCall(f"c{n}", "read", {"n": n, "size": 9000}) for n in range(1, 6)]
@@ -309,7 +309,7 @@ def test_results_that_nobody_has_read_are_taken_out_only_if_nothing_else_helps(
 # --- a summary
 
 
-def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
+def test_summary_replaces_older_messages(worker: Project) -> None:
     model = Reader(plans("p1"), *notes(8), "Done.")
     seen = worker.run(model=model, task=TASK)
     assert (seen.result.status, seen.result.response) == ("completed", "Done.")
@@ -353,7 +353,7 @@ def recorded_after(seen: Seen, made: ContextUsage) -> list[Message]:
     return list(read_past(lines[: index + 1]).messages[1:])
 
 
-def test_the_summary_is_a_turn_like_any_other_but_nobody_hears_it(worker: Project) -> None:
+def test_summary_is_a_turn_without_visible_events(worker: Project) -> None:
     model = Reader(*notes(8), "Done.")
     seen = worker.run(model=model, task=TASK)
     assert seen.result.turns == len(model.requests) == len(model.asked) + 1
@@ -377,7 +377,7 @@ def test_the_summary_is_a_turn_like_any_other_but_nobody_hears_it(worker: Projec
     assert "".join(event.delta for event in seen.of(Streaming)) == "Done."
 
 
-def test_a_summary_counts_in_the_limits(worker: Project) -> None:
+def test_summary_counts_in_the_limits(worker: Project) -> None:
     model = Reader(*notes(8), "Done.")
     whole = worker.run(model=model, task=TASK)
     number = next(event.turn for event in whole.of(TurnStart) if event.tools == ())
@@ -388,7 +388,7 @@ def test_a_summary_counts_in_the_limits(worker: Project) -> None:
     assert read_past(recorded(seen)).messages[0].text == TASK
 
 
-def test_the_next_summary_keeps_the_task_and_the_plan_too(worker: Project) -> None:
+def test_next_summary_keeps_the_task_and_the_plan(worker: Project) -> None:
     later = [{"step": "read", "status": "completed"}, {"step": "answer", "status": "in_progress"}]
     model = Reader(plans("p1"), *notes(20), *plans_and_more(later), "Done.")
     seen = worker.run(model=model, task=TASK, limits=Limits(max_turns=100))
@@ -414,7 +414,7 @@ def plans_and_more(steps: list[dict[str, str]]) -> list[Turn]:
     return [plans("p2", steps), plans("p3", failing), *notes(10, first=30)]
 
 
-def test_the_files_of_the_task_stay(worker: Project) -> None:
+def test_files_of_the_task_are_kept(worker: Project) -> None:
     image = Attachment("a.png", "image/png", b"png")
     messages = [Message("user", "Look", attachments=(image,)), *spoken(20)]
     model = Reader("Done.")
@@ -445,7 +445,7 @@ def spoken(count: int) -> list[Message]:
     ],
     ids=["a cut-off answer", "an answer that does not fit"],
 )
-def test_what_forge_says_is_not_kept_as_the_user_s_words(
+def test_message_by_forge_is_not_kept_as_a_user_message(
     worker: Project, turns: list[Turn], schema: OutputSchema | None
 ) -> None:
     model = Reader(*turns)
@@ -455,7 +455,7 @@ def test_what_forge_says_is_not_kept_as_the_user_s_words(
     assert kept_words(model) == (TASK,)
 
 
-def test_what_forge_says_after_an_interrupt_is_not_kept_as_the_user_s_words(
+def test_message_by_forge_after_an_interrupt_is_not_kept_as_a_user_message(
     worker: Project,
 ) -> None:
     signal = InterruptSignal()
@@ -486,7 +486,7 @@ def kept_words(model: Reader) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "failure", ["", "  \n", ModelError("it is down"), ModelError("too long", too_long=True)]
 )
-def test_a_summary_that_fails_loses_nothing(worker: Project, failure: str | Exception) -> None:
+def test_failed_summary_loses_nothing(worker: Project, failure: str | Exception) -> None:
     model = Reader(*notes(8), "Done.", holds=None)
     model.summaries = [failure]
     seen = worker.run(model=model, task=TASK)
@@ -502,7 +502,7 @@ def test_a_summary_that_fails_loses_nothing(worker: Project, failure: str | Exce
     assert list(read_past(recorded(seen)).messages[:-1]) == model.asked[-1].messages
 
 
-def test_when_a_summary_fails_old_results_go_all_the_same(worker: Project) -> None:
+def test_failed_summary_still_removes_old_results(worker: Project) -> None:
     mixed = [
         [*turn, ToolCall(f"r{n}", "read", {"n": n, "size": 600})] for n, turn in enumerate(notes(8))
     ]  # type: ignore[misc]
@@ -513,7 +513,7 @@ def test_when_a_summary_fails_old_results_go_all_the_same(worker: Project) -> No
     assert elided(model.asked[-1].messages)[:2] == ["r0", "r1"]
 
 
-def test_interrupted_while_it_summarises(worker: Project) -> None:
+def test_interrupt_during_a_summary_ends_it(worker: Project) -> None:
     signal = InterruptSignal()
 
     class Interrupting(Reader):
@@ -540,7 +540,7 @@ def test_interrupted_while_it_summarises(worker: Project) -> None:
 
 @pytest.mark.parametrize("window", [None, 1_000_000])
 @pytest.mark.parametrize("turns", [reads(14), notes(14)])
-def test_a_request_that_is_too_long_is_made_shorter_and_sent_again(
+def test_overlong_request_is_shortened_and_sent_again(
     worker: Project, window: int | None, turns: list[Turn]
 ) -> None:
     model = Reader(*turns, "Done.", window=window, holds=10_000)
@@ -553,7 +553,7 @@ def test_a_request_that_is_too_long_is_made_shorter_and_sent_again(
     assert list(read_past(recorded(seen)).messages[:-1]) == model.asked[-1].messages
 
 
-def test_what_cannot_be_made_shorter_fails_with_what_the_provider_said(worker: Project) -> None:
+def test_request_that_cannot_be_shortened_fails_with_the_provider_message(worker: Project) -> None:
     model = Reader("never", window=100, holds=100)
     seen = worker.run(model=model, task="long " * 200)
     assert (seen.result.status, seen.result.exit_code) == ("failed", ExitCode.PROVIDER)
@@ -569,7 +569,7 @@ def test_what_cannot_be_made_shorter_fails_with_what_the_provider_said(worker: P
 @pytest.mark.parametrize(
     "turns", [reads(30), notes(20), [*reads(6), *notes(8), *reads(12, first=7)]]
 )
-def test_a_session_that_goes_on_sends_what_it_would_have_sent(
+def test_resumed_session_sends_the_same_request(
     worker: Project, turns: list[Turn], counts: bool
 ) -> None:
     limits = Limits(max_turns=200)
@@ -599,9 +599,7 @@ def test_a_session_that_goes_on_sends_what_it_would_have_sent(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("after", [8, 9])
-def test_a_session_in_which_room_was_made_can_be_repeated_whatever_the_config_says_now(
-    worker: Project, after: int
-) -> None:
+def test_compacted_session_is_replayed_despite_other_settings(worker: Project, after: int) -> None:
     """With one turn more the script calls a tool when it is asked for a summary, so there is none."""
     note = call("note", text="y" * 3000)
     turns: list[Any] = [
@@ -625,7 +623,7 @@ def test_a_session_in_which_room_was_made_can_be_repeated_whatever_the_config_sa
     assert (again.returncode, again.stderr) == (0, "")
 
 
-def test_the_past_is_valid_wherever_it_is_cut(worker: Project) -> None:
+def test_history_is_valid_wherever_it_is_cut(worker: Project) -> None:
     model = Reader(plans("p1"), *reads(5), *notes(8), *reads(9, first=6), "Done.")
     lines = recorded(worker.run(model=model, task=TASK, limits=Limits(max_turns=100)))
     assert any("elided" in line.data for line in lines)

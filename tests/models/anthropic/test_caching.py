@@ -119,9 +119,7 @@ def going_on(seen: Seen) -> Resumed:
 
 
 @pytest.mark.long
-def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(
-    api: Api, giver: Project
-) -> None:
+def test_session_resumed_in_another_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
     api.will(
         *everything(),
         say(thinking("Well."), "Done."),
@@ -138,7 +136,7 @@ def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(
 
 
 @pytest.mark.long
-def test_a_session_that_broke_off_sends_the_same_bytes(api: Api, giver: Project) -> None:
+def test_interrupted_session_sends_the_same_bytes(api: Api, giver: Project) -> None:
     """The first process ends in the middle, without an answer; the next one goes on from there."""
     turns = everything()
     api.will(*turns[:3], Fails(400, "invalid_request_error", "no more"))
@@ -171,7 +169,7 @@ def narrow(project: Project, window: int) -> None:
 
 
 @pytest.mark.long
-def test_after_room_was_made_the_next_process_sends_the_same_bytes(
+def test_compacted_session_sends_the_same_bytes_in_the_next_process(
     api: Api, giver: Project
 ) -> None:
     narrow(giver, 50_000)
@@ -191,7 +189,7 @@ def test_after_room_was_made_the_next_process_sends_the_same_bytes(
 
 
 @pytest.mark.long
-def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver: Project) -> None:
+def test_summary_request_is_accepted_by_the_api(api: Api, giver: Project) -> None:
     narrow(giver, 14_000)
     calls = iter(range(10))
 
@@ -218,7 +216,7 @@ def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver:
     assert begins_with(api.received[-2], api.received[-1])
 
 
-def test_a_request_that_is_too_long_is_made_shorter(api: Api, giver: Project) -> None:
+def test_overlong_request_is_shortened(api: Api, giver: Project) -> None:
     reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
     refusal = Fails(
         400, "invalid_request_error", "prompt is too long: 204800 tokens > 200000 maximum"
@@ -228,9 +226,7 @@ def test_a_request_that_is_too_long_is_made_shorter(api: Api, giver: Project) ->
     assert ELIDED_RESULT.encode() in api.received[-1].raw
 
 
-def test_an_answer_that_fills_the_window_goes_on_once_there_is_room(
-    api: Api, giver: Project
-) -> None:
+def test_answer_that_fills_the_window_continues_after_compaction(api: Api, giver: Project) -> None:
     reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
     full = {"input_tokens": 999_000, "output_tokens": 1_000}
     api.will(
@@ -261,7 +257,7 @@ def calls(turn: int, count: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "per_turn", [1, 3, 8, 9, 10, 25], ids=lambda count: f"{count} calls a turn"
 )
-def test_a_growing_conversation_reads_what_it_has_sent_before(
+def test_growing_conversation_reads_its_cached_prefix(
     api: Api, giver: Project, per_turn: int
 ) -> None:
     giver.write("worker.yaml", WORKER.replace("You give", "You give. " * 1200))
@@ -279,7 +275,7 @@ def test_a_growing_conversation_reads_what_it_has_sent_before(
 
 
 @pytest.mark.long
-def test_making_room_keeps_the_tools_and_the_system_prompt(api: Api, giver: Project) -> None:
+def test_compaction_keeps_the_tools_and_the_system_prompt(api: Api, giver: Project) -> None:
     giver.write("worker.yaml", WORKER.replace("You give", "You give. " * 1200))
     narrow(giver, 50_000)
     cache, numbers = PromptCache(), iter(range(8))
@@ -304,7 +300,7 @@ def test_making_room_keeps_the_tools_and_the_system_prompt(api: Api, giver: Proj
         )
 
 
-def test_a_cache_that_the_api_does_not_move_is_marked_by_us() -> None:
+def test_cache_mark_is_set_if_the_api_does_not_move_it() -> None:
     cache, encoder = PromptCache(), Encoder("claude-haiku-5-5", 100, moves_cache=False)
     history = [Message("user", "Give. " * 1000)]
     for turn in range(10):

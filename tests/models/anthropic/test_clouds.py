@@ -99,7 +99,7 @@ def foundry(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> CloudServer:
     return cloud
 
 
-def test_foundry(foundry: CloudServer) -> None:
+def test_foundry_request_has_its_path_key_and_body(foundry: CloudServer) -> None:
     assert hear("foundry:claude-haiku-5-5") == "Hello."
     ((path, headers, body),) = foundry.requests
     assert (path, headers["x-api-key"]) == ("/anthropic/v1/messages", "a-key-0123456789")
@@ -107,7 +107,7 @@ def test_foundry(foundry: CloudServer) -> None:
     assert FACTORIES["foundry"].missing() is None
 
 
-def test_the_marks_for_the_cache_are_in_the_blocks(foundry: CloudServer) -> None:
+def test_cache_marks_are_in_the_blocks(foundry: CloudServer) -> None:
     """Not every cloud moves the cache by itself."""
     hear("foundry:claude-haiku-5-5")
     body = foundry.requests[0][2]
@@ -115,7 +115,7 @@ def test_the_marks_for_the_cache_are_in_the_blocks(foundry: CloudServer) -> None
     assert body["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_a_failure_names_the_real_address(foundry: CloudServer) -> None:
+def test_failure_names_the_real_address(foundry: CloudServer) -> None:
     foundry.status, foundry.content_type = 401, "application/json"
     foundry.answer = (
         b'{"error": {"type": "authentication_error", "message": "no a-key-0123456789"}}'
@@ -141,7 +141,7 @@ def vertex(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     return cloud
 
 
-def test_vertex(vertex: CloudServer) -> None:
+def test_vertex_request_has_its_path_token_and_body(vertex: CloudServer) -> None:
     if FACTORIES["vertex"].missing():
         pytest.skip("another package 'google' is installed")
     assert hear("vertex:claude-sonnet-4-5@20250929") == "Hello."
@@ -175,7 +175,9 @@ def aws_event(event: dict[str, Any]) -> bytes:
     return message + zlib.crc32(message).to_bytes(4, "big")
 
 
-def test_bedrock(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bedrock_request_has_its_signature_and_body(
+    cloud: CloudServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("boto3", reason="signs requests and reads AWS's streams")
     cloud.content_type, cloud.answer = (
         "application/vnd.amazon.eventstream",
@@ -197,7 +199,7 @@ def test_bedrock(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
     ("prefix", "package", "extra"),
     [("bedrock", "boto3", "bedrock"), ("vertex", "google-auth", "vertex")],
 )
-def test_a_missing_package_is_a_sentence_with_the_remedy(
+def test_missing_package_is_reported_with_a_remedy(
     cloud: CloudServer, monkeypatch: pytest.MonkeyPatch, prefix: str, package: str, extra: str
 ) -> None:
     monkeypatch.setattr("forge_cli.models.anthropic.clouds.find_spec", lambda name: None)
@@ -209,7 +211,7 @@ def test_a_missing_package_is_a_sentence_with_the_remedy(
     )
 
 
-def test_what_is_not_set_is_named(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_settings_are_named(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forge_cli.models.anthropic.clouds.find_spec", lambda name: name)
     said = {prefix: factory.missing() for prefix, factory in FACTORIES.items()}
     assert said == {
@@ -220,12 +222,12 @@ def test_what_is_not_set_is_named(cloud: CloudServer, monkeypatch: pytest.Monkey
     }
 
 
-def test_there_is_only_the_sdk_to_send_with(foundry: CloudServer) -> None:
+def test_clouds_have_no_transport_but_the_sdk(foundry: CloudServer) -> None:
     with pytest.raises(WorkerError, match="foundry:x has no other transport than the SDK"):
         FACTORIES["foundry"].make("x", env(transport="http"))
 
 
 @pytest.mark.long
-def test_the_clouds_are_listed(cloud: CloudServer, project: Project) -> None:
+def test_clouds_are_listed_among_the_models(cloud: CloudServer, project: Project) -> None:
     listed = json.loads(project.forge("models", "list", "--json").stdout)
     assert {"bedrock:...", "vertex:...", "foundry:..."} <= {row["model"] for row in listed}

@@ -33,13 +33,13 @@ def failure(talk: Talk) -> str:
     return str(caught.value)
 
 
-def test_the_request_is_named_for_whoever_asks_anthropic(api: Api, talk: Talk) -> None:
+def test_error_contains_the_request_id(api: Api, talk: Talk) -> None:
     api.will(Fails(400))
     assert "HTTP 400: Something is wrong; request req_42)" in failure(talk)
 
 
 @pytest.mark.few(1)
-def test_a_stream_that_is_cut_anywhere_starts_again(api: Api, talk: Talk) -> None:
+def test_stream_cut_anywhere_is_restarted(api: Api, talk: Talk) -> None:
     failures = []
     for after in range(EVENTS):
         for reset in (False, True):
@@ -58,14 +58,14 @@ def test_a_stream_that_is_cut_anywhere_starts_again(api: Api, talk: Talk) -> Non
     assert failures == []
 
 
-def test_an_end_without_the_last_event_is_a_cut(api: Api, talk: Talk) -> None:
+def test_end_without_the_last_event_counts_as_cut(api: Api, talk: Talk) -> None:
     api.will(Raw(ANSWER.encoded()[:-1]), say("Hello."))
     turn = talk.turn("Hi")
     assert (turn.text, turn.calls) == ("Hello.", ())
     assert turn.restarts == [f"{api.url} closed the connection before its answer was complete"]
 
 
-def test_an_error_within_the_stream_is_tried_again(api: Api, talk: Talk) -> None:
+def test_error_within_the_stream_is_retried(api: Api, talk: Talk) -> None:
     for kind in (b"overloaded_error", b"api_error", b"rate_limit_error", b"timeout_error"):
         talk.notes.clear()
         error = (
@@ -78,7 +78,7 @@ def test_an_error_within_the_stream_is_tried_again(api: Api, talk: Talk) -> None
         assert f"({kind.decode()}: Busy; request req_42); trying again" in talk.notes[0][1]
 
 
-def test_an_error_within_the_stream_that_stays_is_said(api: Api, talk: Talk) -> None:
+def test_repeated_error_within_the_stream_is_reported(api: Api, talk: Talk) -> None:
     api.will(
         Raw(
             [
@@ -106,7 +106,7 @@ GARBAGE = [
 
 
 @pytest.mark.long
-def test_garbage_is_tried_again_and_never_believed(api: Api, talk: Talk) -> None:
+def test_invalid_response_is_retried_and_never_used(api: Api, talk: Talk) -> None:
     failures = []
     for garbage in GARBAGE:
         talk.notes, talk.history = [], []
@@ -117,7 +117,7 @@ def test_garbage_is_tried_again_and_never_believed(api: Api, talk: Talk) -> None
     assert failures == []
 
 
-def test_silence_is_a_cut(api: Api, talk: Talk) -> None:
+def test_silent_stream_is_restarted(api: Api, talk: Talk) -> None:
     talk.silence = 0.2
     api.will(Stall(ANSWER, 9), say("Hello."))
     turn = talk.turn("Hi")
@@ -126,7 +126,7 @@ def test_silence_is_a_cut(api: Api, talk: Talk) -> None:
 
 @pytest.mark.long
 @pytest.mark.few(1)
-def test_the_config_says_how_long_a_silence_may_be(api: Api, transport: str) -> None:
+def test_silence_timeout_comes_from_the_config(api: Api, transport: str) -> None:
     options = {"timeout": 0.3, "transport": transport}
     env = ModelEnv(folders=(), notify=lambda level, message: None, options=options)
     api.will(*[Stall(ANSWER, 1)] * 2)
@@ -149,7 +149,7 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 @pytest.mark.long
 @pytest.mark.few(1)
-def test_a_server_that_only_pings_is_given_up(api: Api, talk: Talk) -> None:
+def test_server_that_only_pings_times_out(api: Api, talk: Talk) -> None:
     talk.silence = 0.3
     for beginning in (0, 4):
         api.will(*[Raw([*ANSWER.encoded()[:beginning], *[PING] * 200], pause=0.05)] * 2)
@@ -157,7 +157,9 @@ def test_a_server_that_only_pings_is_given_up(api: Api, talk: Talk) -> None:
             assert "did not respond for 0.3 s (tried 2 times)" in failure(talk)
 
 
-def test_a_proxy_is_used(api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_the_environment_is_used(
+    api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", api.url)
     talk.url = "http://api.example.org"
     api.will(say("Hello."))
@@ -165,7 +167,7 @@ def test_a_proxy_is_used(api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch) 
     assert api.received[0].headers["host"] == "api.example.org"
 
 
-def test_headers_of_the_environment_go_along(
+def test_headers_of_the_environment_are_sent(
     api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team: blue\nnonsense\nX-Other : 1")
@@ -174,21 +176,21 @@ def test_headers_of_the_environment_go_along(
     assert (api.received[0].headers["x-team"], api.received[0].headers["x-other"]) == ("blue", "1")
 
 
-def test_a_gateway_may_stand_at_a_path_of_its_own(api: Api, talk: Talk) -> None:
+def test_gateway_may_have_its_own_path(api: Api, talk: Talk) -> None:
     api.path = "/gateway/v1/messages"
     talk.url = f"{api.url}/gateway/"
     api.will(say("Hello."))
     assert talk.turn("Hi").text == "Hello."
 
 
-def test_a_secret_that_the_server_repeats_is_not_repeated(api: Api, talk: Talk) -> None:
+def test_secret_echoed_by_the_server_is_redacted(api: Api, talk: Talk) -> None:
     api.will(Fails(500, message=f"bad key {talk.key}!"), Fails(401, message=f"bad key {talk.key}!"))
     said = failure(talk)
     assert "bad key [redacted:" in said
     assert talk.key not in str(talk.notes)
 
 
-def test_interrupting_ends_a_wait_at_once(api: Api, talk: Talk) -> None:
+def test_interrupt_ends_a_retry_delay_at_once(api: Api, talk: Talk) -> None:
     api.will(Fails(429, headers={"retry-after": "100"}))
 
     async def hear(scope: anyio.CancelScope) -> None:
@@ -219,9 +221,7 @@ class _Cancelling(list[Any]):
         self._scope.cancel()
 
 
-def test_interrupting_in_the_middle_of_an_answer_leaves_the_provider_usable(
-    api: Api, talk: Talk
-) -> None:
+def test_interrupt_during_an_answer_leaves_the_provider_usable(api: Api, talk: Talk) -> None:
     api.will(Stall(ANSWER, 9), say("Hello."))
 
     async def story() -> str:
@@ -242,7 +242,7 @@ def test_interrupting_in_the_middle_of_an_answer_leaves_the_provider_usable(
     assert anyio.run(story) == "Hello."
 
 
-def test_a_missing_key_names_the_variable_and_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_names_the_variable_and_alternatives(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "  ", None):
         for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
             monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(
@@ -261,7 +261,7 @@ def test_a_missing_key_names_the_variable_and_other_ways(monkeypatch: pytest.Mon
         assert (factory.missing() or "").startswith(missing)
 
 
-def test_an_unusable_environment_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_environment_variable_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = []
     for name, values, sentence in (
         (
@@ -293,7 +293,9 @@ def test_an_unusable_environment_is_named(api: Api, monkeypatch: pytest.MonkeyPa
     assert failures == []
 
 
-def test_a_token_will_do(api: Api, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_can_replace_the_key(
+    api: Api, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     env = ModelEnv(folders=(), notify=lambda level, message: None, options={"transport": transport})
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", " a-token\n")
@@ -314,15 +316,13 @@ def test_a_token_will_do(api: Api, transport: str, monkeypatch: pytest.MonkeyPat
     assert api.received[0].headers["authorization"] == "Bearer a-token"
 
 
-def test_a_schema_cannot_be_forced(api: Api) -> None:
+def test_schema_cannot_be_forced(api: Api) -> None:
     env = ModelEnv(folders=(), notify=lambda level, message: None, options={"tools": "schema"})
     with pytest.raises(WorkerError, match="calls tools natively"):
         make("claude-haiku-5-5", env)
 
 
-def test_a_proxy_that_is_nonsense_is_a_sentence(
-    talk: Talk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_proxy_is_a_readable_error(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "socks9://nowhere")
     with pytest.raises(ForgeError, match="check the proxy and certificate settings"):
         talk.turn("Hi")

@@ -42,7 +42,7 @@ def contents(*messages: Message) -> list[tuple[str, Any]]:
     return [(message["role"], message["content"]) for message in sent(*messages)["messages"]]
 
 
-def test_a_whole_request(api: Api, talk: Talk) -> None:
+def test_request_has_all_its_fields(api: Api, talk: Talk) -> None:
     api.will(say("Hello."))
     talk.turn("Hi")
     (request,) = api.received
@@ -62,19 +62,19 @@ def test_a_whole_request(api: Api, talk: Talk) -> None:
     assert request.headers.get("x-stainless-retry-count", "0") == "0"
 
 
-def test_nothing_empty_is_sent() -> None:
+def test_empty_fields_are_not_sent() -> None:
     request = sent(Message("user", "Hi"), system=" \n", tools=())
     assert "system" not in request
     assert "tools" not in request
 
 
-def test_without_a_system_prompt_the_tools_are_cached() -> None:
+def test_tools_are_cached_without_a_system_prompt() -> None:
     assert sent(Message("user", "Hi"), system="")["tools"][-1]["cache_control"] == {
         "type": "ephemeral"
     }
 
 
-def test_results_come_together_and_first() -> None:
+def test_results_are_sent_together_and_first() -> None:
     calls = (ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {}))
     results = (CallResult("a", "add", "3"), CallResult("b", "add", "no such thing", is_error=True))
     task, said, got = (
@@ -102,7 +102,7 @@ def test_results_come_together_and_first() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t"])
-def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
+def test_blank_blocks_that_the_api_refuses_are_omitted(blank: str) -> None:
     calls = (ToolCall("a", "add", {}), ToolCall("b", "add", {}))
     results = (CallResult("a", "add", blank), CallResult("b", "add", blank, is_error=True))
     native = kept(MODEL, [thinking("Hm."), text(blank)])
@@ -132,7 +132,7 @@ def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
     ]
 
 
-def test_what_another_provider_kept_is_its_own_affair() -> None:
+def test_native_data_of_another_provider_is_ignored() -> None:
     said = Message("assistant", "Hi", native={"model": "gpt-4", "content": [{"type": "weird"}]})
     assert contents(Message("user", "a"), said, Message("user", "b"))[1] == (
         "assistant",
@@ -145,14 +145,14 @@ def test_what_another_provider_kept_is_its_own_affair() -> None:
     )
 
 
-def test_text_that_utf8_cannot_carry_becomes_visible() -> None:
+def test_text_that_is_not_valid_utf8_is_escaped() -> None:
     assert contents(Message("user", "a\udc80b\ud83dc")) == [("user", [text("a\\udc80b\\ud83dc")])]
 
 
 PNG, PDF = b"\x89PNG\r\n\x1a\n....", b"%PDF-1.7 ..."
 
 
-def test_attachments_join_the_message() -> None:
+def test_attachments_are_blocks_of_the_message() -> None:
     files = (
         Attachment("notes.txt", "text/plain", "Grüße\n".encode()),
         Attachment("empty.md", "text/markdown", b""),
@@ -194,7 +194,7 @@ def test_attachments_join_the_message() -> None:
         ),
     ],
 )
-def test_a_file_the_model_cannot_take_is_a_sentence(
+def test_unsupported_file_is_described_in_text(
     api: Api, talk: Talk, file: Attachment, sentence: str
 ) -> None:
     with pytest.raises(ModelError, match=sentence):
@@ -202,7 +202,7 @@ def test_a_file_the_model_cannot_take_is_a_sentence(
     assert api.received == []
 
 
-def test_each_request_begins_with_the_bytes_of_the_one_before(api: Api, talk: Talk) -> None:
+def test_each_request_begins_with_the_bytes_of_the_previous_one(api: Api, talk: Talk) -> None:
     turns = [
         say(thinking(f"Hm {n}."), f"Part {n}", tool_use(f"toolu_{n}", "add", a=n)) for n in range(6)
     ]
@@ -214,7 +214,7 @@ def test_each_request_begins_with_the_bytes_of_the_one_before(api: Api, talk: Ta
         assert after.startswith(before[:-2] + b",")
 
 
-def test_history_that_was_rewritten_is_encoded_anew() -> None:
+def test_rewritten_history_is_encoded_again() -> None:
     encoder = Encoder(MODEL, 100)
     first = [Message("user", "One"), Message("assistant", "Two"), Message("user", "Three")]
     encoder.body(ModelRequest("", first, ()))
@@ -227,7 +227,7 @@ def test_history_that_was_rewritten_is_encoded_anew() -> None:
         assert encoder.body(request) == Encoder(MODEL, 100).body(request)
 
 
-def test_new_tools_and_instructions_are_noticed() -> None:
+def test_new_tools_and_instructions_are_sent() -> None:
     encoder, messages = Encoder(MODEL, 100), [Message("user", "Hi")]
     for system, tools in [
         ("a", (ADD,)),
@@ -270,7 +270,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 @given(histories(), words)
-def test_any_history_makes_requests_that_are_taken(history: list[Message], system: str) -> None:
+def test_every_history_gives_valid_requests(history: list[Message], system: str) -> None:
     encoder = Encoder(MODEL, 100)
     for length, message in enumerate(history, 1):
         if message.role != "assistant":
@@ -290,7 +290,7 @@ def made(ids: tuple[str, str]) -> dict[str, object]:
 @pytest.mark.parametrize(
     "ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"]
 )
-def test_a_history_with_bad_ids_is_repaired_in_requests(
+def test_history_with_invalid_ids_is_repaired_in_requests(
     api: Api, talk: Talk, native: bool, ids: tuple[str, str]
 ) -> None:
     """As sessions have it that were recorded from careless servers."""
@@ -310,7 +310,7 @@ def test_a_history_with_bad_ids_is_repaired_in_requests(
     assert api.refused == []
 
 
-def test_a_result_shows_its_image_to_the_model() -> None:
+def test_result_shows_its_image_to_the_model() -> None:
     call = Message(
         "assistant",
         "",
@@ -348,7 +348,7 @@ def test_a_result_shows_its_image_to_the_model() -> None:
     ]
 
 
-def test_a_failed_call_shows_no_image() -> None:
+def test_failed_call_shows_no_image() -> None:
     call = Message("assistant", "", (ToolCall("a", "shot", {}),))
     failed = CallResult.of("a", "shot", Image(PNG, "image/png"), is_error=True)
     (block,) = contents(Message("user", "Look."), call, Message("tool", results=(failed,)))[2][1]
@@ -364,7 +364,7 @@ def test_a_failed_call_shows_no_image() -> None:
         (MODEL, None, {}),
     ],
 )
-def test_thinking_is_asked_for_as_each_model_has_it(
+def test_thinking_is_requested_in_the_form_of_each_model(
     model: str, level: str | None, fields: dict[str, Any]
 ) -> None:
     body = Encoder(model, 4000, more=thinking_fields(model, level, 4000)).body(

@@ -107,7 +107,9 @@ def _bare(block: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: signal.Signals) -> None:
+def test_interrupted_call_is_resumed_with_a_valid_request(
+    api: Api, worker: Project, forge, number: signal.Signals
+) -> None:
     api.will(
         say(
             thinking("Hm."),
@@ -143,7 +145,7 @@ def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: sign
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "task"), [(signal.SIGINT, []), (signal.SIGKILL, ["go on"])])
-def test_after_the_answer_was_cut_off(
+def test_interrupted_answer_is_resumed_with_a_valid_request(
     api: Api, worker: Project, forge, number: signal.Signals, task: list[str]
 ) -> None:
     api.will(Stall(say("I was just about to"), after=5), say("Here it is."))
@@ -156,7 +158,7 @@ def test_after_the_answer_was_cut_off(
     assert forge("run", "worker.yaml", "-c", *task) == (0, "Here it is.\n")
 
 
-def test_parked_answered_and_resumed(api: Api, worker: Project, forge) -> None:
+def test_parked_calls_are_resumed_after_their_answers(api: Api, worker: Project, forge) -> None:
     calls = [tool_use(f"toolu_{number}", "risk", what=str(number)) for number in range(3)]
     api.will(say(thinking("Hm."), "Let me.", *calls), say("Done."))
     assert forge("run", "worker.yaml", "go", "--on-ask", "park")[0] == 10

@@ -89,7 +89,7 @@ def sent(
 
 
 @pytest.mark.long
-def test_both_send_the_same_bytes_and_the_sdk_would_encode_the_same_request(api: Api) -> None:
+def test_both_transports_send_the_bytes_that_the_sdk_would_encode(api: Api) -> None:
     async def create(parameters: dict[str, Any]) -> None:
         from anthropic import AsyncAnthropic
 
@@ -119,7 +119,7 @@ def test_both_send_the_same_bytes_and_the_sdk_would_encode_the_same_request(api:
     assert failures == []
 
 
-def test_a_turn_imports_no_sdk(api: Api) -> None:
+def test_default_transport_imports_no_sdk(api: Api) -> None:
     code = f"""
 import sys, anyio
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
@@ -138,7 +138,7 @@ anyio.run(turn)
     assert (done.stdout, done.stderr) == ("Hello. False True\n", "")
 
 
-def test_a_config_may_want_the_sdk(api: Api, project: Project) -> None:
+def test_sdk_transport_is_chosen_in_the_config(api: Api, project: Project) -> None:
     project.write("worker.yaml", f"name: talker\nmodel: anthropic:{MODEL}\n")
     project.home.mkdir()
     (project.home / "config.yaml").write_text(
@@ -149,7 +149,7 @@ def test_a_config_may_want_the_sdk(api: Api, project: Project) -> None:
     assert api.received[0].headers["x-stainless-lang"] == "python"
 
 
-def test_a_config_names_one_of_the_transports(project: Project) -> None:
+def test_unknown_transport_is_an_error(project: Project) -> None:
     project.write("worker.yaml", f"name: talker\nmodel: anthropic:{MODEL}\n")
     project.home.mkdir()
     (project.home / "config.yaml").write_text(

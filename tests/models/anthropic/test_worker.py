@@ -31,7 +31,7 @@ def adder(project: Project) -> Project:
     return project
 
 
-def test_a_worker_uses_a_tool(api: Api, adder: Project) -> None:
+def test_worker_uses_a_tool(api: Api, adder: Project) -> None:
     api.will(CALL, say("It is 3."))
     done = adder.forge("run", "worker.yaml", "What is 1 + 2?", "--output-format", "json")
     result = json.loads(done.stdout)
@@ -49,7 +49,7 @@ def test_a_worker_uses_a_tool(api: Api, adder: Project) -> None:
     assert (tool["name"], tool["input_schema"]["required"]) == ("add", ["a", "b"])
 
 
-def test_a_file_goes_along(api: Api, adder: Project) -> None:
+def test_attached_file_is_in_the_request(api: Api, adder: Project) -> None:
     adder.write("numbers.txt", "1 and 2")
     api.will(say("It is 3."))
     done = adder.forge("run", "worker.yaml", "Add these.", "-p", "--attach", "numbers.txt")
@@ -58,7 +58,7 @@ def test_a_file_goes_along(api: Api, adder: Project) -> None:
     assert message["content"][0]["text"] == "The attached file numbers.txt:\n\n1 and 2"
 
 
-def test_a_refused_key_is_exit_7(api: Api, adder: Project) -> None:
+def test_refused_key_is_exit_7(api: Api, adder: Project) -> None:
     api.will(Fails(401, "authentication_error", "invalid x-api-key"))
     done = adder.forge("run", "worker.yaml", "Add.", "-p")
     assert done.returncode == 7
@@ -66,7 +66,7 @@ def test_a_refused_key_is_exit_7(api: Api, adder: Project) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_cut_answer_is_told_and_its_call_is_made_once(
+def test_cut_answer_is_reported_and_its_call_is_made_once(
     api: Api, adder: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("random.uniform", lambda low, high: 0.001)
@@ -93,7 +93,7 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
         pytest.param("--json", marks=pytest.mark.long),
     ],
 )
-def test_a_password_in_the_address_is_never_printed(
+def test_password_in_the_address_is_never_printed(
     api: Api, adder: Project, monkeypatch: pytest.MonkeyPatch, arg: str
 ) -> None:
     place = "http://me:hunter2@127.0.0.1:9/v1?key=hunter2"
@@ -115,7 +115,7 @@ def test_a_password_in_the_address_is_never_printed(
 
 
 @pytest.mark.parametrize("second", ["toolu_1", ""])
-def test_calls_with_one_id_or_none_get_ids_of_their_own(
+def test_calls_with_duplicate_or_missing_ids_get_new_ones(
     api: Api, adder: Project, second: str
 ) -> None:
     again = say(tool_use("toolu_1", "add", a=5, b=6))
@@ -137,7 +137,7 @@ def test_calls_with_one_id_or_none_get_ids_of_their_own(
     assert results == [(ids[0], "3"), (ids[1], "7"), (ids[2], "11")]
 
 
-def test_a_key_that_comes_twice_is_invalid_input(api: Api, adder: Project) -> None:
+def test_duplicate_key_is_invalid_input(api: Api, adder: Project) -> None:
     api.will(say(tool_use("toolu_1", "add"), raw='{"a": 1, "b": 2, "a": 3}'), say("Sorry."))
     seen = adder.run(model="anthropic:claude-haiku-5-5")
     assert [(each.status, each.error) for each in seen.outcomes] == [

@@ -101,7 +101,7 @@ TRANSIENT = {
 }
 
 
-def test_what_no_second_attempt_would_mend(server, make, told) -> None:
+def test_permanent_failure_is_not_retried(server, make, told) -> None:
     failures = []
     for reply, sentence in FINAL.values():
         server.will(reply)
@@ -115,7 +115,7 @@ def test_what_no_second_attempt_would_mend(server, make, told) -> None:
     assert failures == told == []
 
 
-def test_a_conversation_that_is_too_long_is_told_apart(server, make) -> None:
+def test_overlong_conversation_is_recognised(server, make) -> None:
     full = {"error": {"message": "full", "type": "exceed_context_size_error", "code": 400}}
     replies = [
         (refusal(400, coded("context_length_exceeded")), True),
@@ -142,7 +142,7 @@ def test_a_conversation_that_is_too_long_is_told_apart(server, make) -> None:
         assert (reply.pieces, caught.value.too_long) == (reply.pieces, too_long)
 
 
-def test_what_is_tried_five_times(server, make, told) -> None:
+def test_transient_failure_is_tried_five_times(server, make, told) -> None:
     failures = []
     for reply, sentence in TRANSIENT.values():
         told.clear()
@@ -158,7 +158,7 @@ def test_what_is_tried_five_times(server, make, told) -> None:
     assert failures == []
 
 
-def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
+def test_missing_key_is_reported_when_the_server_requires_one(server, make) -> None:
     server.will(refusal(401, said("who are you?")))
     with pytest.raises(
         ModelError, match="requires a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"
@@ -166,7 +166,7 @@ def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
         turn(make())
 
 
-def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
+def test_silence_timeout_comes_from_the_config(server, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     options = Settings.model_validate({"models": {"openai:tiny": {"timeout": 0.2}}}).options(
         "openai:tiny"
@@ -182,7 +182,7 @@ def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
         turn(openai.make("tiny", env))
 
 
-def test_a_slow_server_of_ones_own_has_time_and_is_not_asked_twice(server, monkeypatch) -> None:
+def test_slow_local_server_has_time_and_is_not_asked_twice(server, monkeypatch) -> None:
     at = Server.at(server.url)
     assert (at.timeouts.first, at.timeouts.read) == (3600, 300)
     assert Server.at("https://models.example/v1").timeouts.first is None
@@ -197,7 +197,7 @@ def test_a_slow_server_of_ones_own_has_time_and_is_not_asked_twice(server, monke
         turn(slow)
 
 
-def test_how_much_of_the_prompt_is_read_is_told(server, monkeypatch) -> None:
+def test_progress_of_reading_the_prompt_is_reported(server, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     told: list[str] = []
     env = ModelEnv(folders=(), notify=lambda _, text: told.append(text))
@@ -257,7 +257,7 @@ NO_CALLS = {
 }
 
 
-def test_a_call_that_is_written_as_text_is_told(server, make, told) -> None:
+def test_call_written_as_text_is_reported(server, make, told) -> None:
     schema = 'models: {"openai:tiny": {tools: schema}} in the config may help'
     sentences = {
         f"openai:tiny: a call of add was written as text, so it was not made; {schema}": WRITTEN,
@@ -279,7 +279,7 @@ def test_a_call_that_is_written_as_text_is_told(server, make, told) -> None:
     assert told == []
 
 
-def test_where_a_schema_did_not_help_a_larger_model_may(server, make, told) -> None:
+def test_call_written_as_text_despite_a_schema_suggests_a_larger_model(server, make, told) -> None:
     server.will(says(json.dumps({"answer": WRITTEN["as a function"]})))
     turns(make(ForcedDialect()), ModelRequest("", (USER,), (ADD,)))
     assert told == [
@@ -287,7 +287,7 @@ def test_where_a_schema_did_not_help_a_larger_model_may(server, make, told) -> N
     ]
 
 
-def test_signs_of_life_are_not_an_answer(server, make) -> None:
+def test_keep_alive_signals_are_not_an_answer(server, make) -> None:
     for sign in (b": still here\n\n", chunk(), chunk(role="assistant", content="")):
         server.will(*[Reply((chunk(content="hm"),), end="signs", sign=sign)] * 2)
         with (
@@ -297,7 +297,7 @@ def test_signs_of_life_are_not_an_answer(server, make) -> None:
             turn(make(read=0.2))
 
 
-def test_what_was_said_before_a_silence_is_void(server, make) -> None:
+def test_text_before_a_silence_is_discarded(server, make) -> None:
     server.will(Reply((chunk(content="hm"),), end="silence"), says("hi"))
     heard = turn(make(read=1))
     assert heard[:3] == [
@@ -335,7 +335,7 @@ def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
         "https:x",
     ],
 )
-def test_an_address_that_is_none(base) -> None:
+def test_invalid_address_is_an_error(base) -> None:
     with pytest.raises(
         ForgeError, match="OPENAI_BASE_URL is not the address of a server\n  it begins with http"
     ):
@@ -343,14 +343,14 @@ def test_an_address_that_is_none(base) -> None:
 
 
 @pytest.mark.parametrize("key", ["ключ-ключ", "two\nlines", "bell\x07"])
-def test_a_key_that_is_none_is_not_shown(key) -> None:
+def test_invalid_key_is_not_shown(key) -> None:
     with pytest.raises(ModelError) as caught:
         Server.at("http://x/v1", key)
     assert "OPENAI_API_KEY contains characters that are invalid in a key" in str(caught.value)
     assert key not in str(caught.value)
 
 
-def test_addresses_are_understood_and_shown_without_what_is_secret() -> None:
+def test_addresses_are_shown_without_secrets() -> None:
     found = Server.at("https://me:secret@host:1/api/v1/chat/completions/?token=abc", KEY)
     assert found.url == "https://me:secret@host:1/api/v1/chat/completions?token=abc"
     assert found.endpoint.address == "https://host:1/api/v1"
@@ -358,7 +358,7 @@ def test_addresses_are_understood_and_shown_without_what_is_secret() -> None:
     assert found.timeouts == Timeouts(connect=10, read=300)
 
 
-def test_there_is_no_sdk_to_send_with() -> None:
+def test_openai_has_no_sdk_transport() -> None:
     env = ModelEnv(folders=(), notify=lambda level, message: None, options={"transport": "sdk"})
     with pytest.raises(WorkerError, match="openai:tiny has no other transport than http"):
         openai.make("tiny", env)

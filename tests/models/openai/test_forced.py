@@ -49,7 +49,7 @@ THEN = (
 )
 
 
-def test_the_model_is_told_and_forced(server, make) -> None:
+def test_forced_model_gets_instructions_and_a_schema(server, make) -> None:
     server.will(says('{"answer": "hi"}'))
     turn(make(ForcedDialect()), system="Count.", tools=(ADD, TREE))
     (request,) = server.requests
@@ -95,7 +95,7 @@ def test_the_model_is_told_and_forced(server, make) -> None:
         ({}, False),
     ],
 )
-def test_what_the_schema_lets_through(answer, fits) -> None:
+def test_forced_schema_accepts_only_valid_calls(answer, fits) -> None:
     schema = ForcedDialect().offer([ADD, TREE, KINDS])["response_format"]["json_schema"]["schema"]
     assert Draft202012Validator(schema).is_valid(answer) is fits
     assert not {"$ref", "pattern", "format", "oneOf", "minimum"} & set(
@@ -103,7 +103,7 @@ def test_what_the_schema_lets_through(answer, fits) -> None:
     )
 
 
-def test_a_final_answer_is_shown_once_it_is_whole(server, make) -> None:
+def test_final_answer_is_shown_when_complete(server, make) -> None:
     server.will(says('{"ans', 'wer": "Grü', 'ße"}'))
     assert turn(make(ForcedDialect()), tools=(ADD,)) == [
         TextDelta("Grüße"),
@@ -115,7 +115,7 @@ def test_a_final_answer_is_shown_once_it_is_whole(server, make) -> None:
     "text",
     ['{"tool": "add", "input": {"a": 1}}', '```json\n{"tool": "add", "input": {"a": 1}}\n```'],
 )
-def test_a_call(server, make, text) -> None:
+def test_forced_call_is_read_from_the_answer(server, make, text) -> None:
     server.will(says(text))
     heard = turn(make(ForcedDialect()), tools=(ADD,))
     assert list(map(plain, calls_of(heard))) == [("add", {"a": 1})]
@@ -130,7 +130,7 @@ def test_a_call(server, make, text) -> None:
         ('{"tool": "add", "input": [1]}', ("add", {}, "[1]")),
     ],
 )
-def test_a_call_that_the_gate_will_judge(server, make, text, call) -> None:
+def test_invalid_forced_call_is_left_to_the_gate(server, make, text, call) -> None:
     server.will(says(text))
     (made,) = calls_of(turn(make(ForcedDialect()), tools=(ADD,)))
     assert (made.name, made.args, made.unreadable) == call
@@ -139,7 +139,7 @@ def test_a_call_that_the_gate_will_judge(server, make, text, call) -> None:
 @pytest.mark.parametrize(
     "text", ["Just words.", '{"a": 1}', '{"answer": 7}', '[{"answer": "x"}]', '{"answer": "x"', "{"]
 )
-def test_anything_else_is_the_answer_itself(server, make, text) -> None:
+def test_other_text_is_the_answer(server, make, text) -> None:
     server.will(says(text))
     assert turn(make(ForcedDialect()), tools=(ADD,)) == [
         TextDelta(text),
@@ -147,14 +147,14 @@ def test_anything_else_is_the_answer_itself(server, make, text) -> None:
     ]
 
 
-def test_a_call_cut_by_length_is_not_made(server, make, told) -> None:
+def test_call_cut_by_length_is_not_made(server, make, told) -> None:
     server.will(says('{"tool": "add", "inp', finish="length"))
     heard = turn(make(ForcedDialect()), tools=(ADD,))
     assert heard == [TextDelta('{"tool": "add", "inp'), TurnEnd("max_tokens", Usage(11, 7))]
     assert len(told) == 1
 
 
-def test_a_cut_needs_no_restart_because_nothing_was_shown(server, make) -> None:
+def test_cut_without_shown_text_needs_no_restart(server, make) -> None:
     server.will(
         Reply((chunk(content='{"tool": "add", "input": {"a": 1}}'),), end="cut"),
         says('{"answer": "hi"}'),
@@ -165,7 +165,7 @@ def test_a_cut_needs_no_restart_because_nothing_was_shown(server, make) -> None:
     ]
 
 
-def test_the_history_is_told_in_the_same_words(server, make) -> None:
+def test_history_uses_the_same_form_as_the_instructions(server, make) -> None:
     history = [
         USER,
         Message(
@@ -191,7 +191,7 @@ def test_the_history_is_told_in_the_same_words(server, make) -> None:
     ]
 
 
-def test_without_tools_nothing_is_forced(server, make) -> None:
+def test_request_without_tools_forces_no_schema(server, make) -> None:
     server.will(says("hi"))
     assert turn(make(ForcedDialect())) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]
     assert "response_format" not in server.requests[0].body

@@ -24,7 +24,7 @@ GAVE = Message(
 )
 
 
-def test_a_whole_conversation(server, make) -> None:
+def test_conversation_is_encoded_completely(server, make) -> None:
     server.will(says("2"))
     turn(
         make(),
@@ -66,7 +66,7 @@ def test_a_whole_conversation(server, make) -> None:
     assert "authorization" not in request.headers
 
 
-def test_a_key_goes_into_its_header_only(server, make) -> None:
+def test_key_is_sent_only_in_its_header(server, make) -> None:
     server.will(says("hi"))
     turn(make(key="local-key-12345678"))
     (request,) = server.requests
@@ -74,7 +74,7 @@ def test_a_key_goes_into_its_header_only(server, make) -> None:
     assert b"local-key" not in request.raw
 
 
-def test_a_call_that_was_nonsense_goes_back_as_one_that_servers_accept(server, make) -> None:
+def test_invalid_call_is_sent_back_in_a_valid_form(server, make) -> None:
     odd = (
         ToolCall("a", "rm -rf /", {}, unreadable="{"),
         ToolCall("b", "", {}),
@@ -95,7 +95,7 @@ def test_a_call_that_was_nonsense_goes_back_as_one_that_servers_accept(server, m
     assert assistant["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-def test_files(server, make) -> None:
+def test_attachments_are_encoded_by_type(server, make) -> None:
     files = (
         Attachment("a.txt", "text/plain", "Grüße".encode()),
         Attachment("a.rs", "application/octet-stream", b"fn main() {}"),
@@ -127,7 +127,7 @@ def unseen(what: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])
-def test_a_history_that_was_rewritten_is_encoded_anew(server, make, dialect) -> None:
+def test_rewritten_history_is_encoded_again(server, make, dialect) -> None:
     summary = Message("user", "In short: 1")
     server.will(says("a"), says("b"), says("c"))
     old, new = (USER, CALLED, GAVE), (summary, CALLED, GAVE)
@@ -137,7 +137,7 @@ def test_a_history_that_was_rewritten_is_encoded_anew(server, make, dialect) -> 
     assert third == first
 
 
-def test_tools_may_come_and_go(server, make) -> None:
+def test_tools_may_change_between_requests(server, make) -> None:
     other = ToolSpec("other", "", {"type": "object", "properties": {}})
     server.will(says("a"), says("b"), says("c"))
     turns(make(), *(ModelRequest("", (USER,), tools) for tools in ([ADD], [ADD, other], [])))
@@ -151,7 +151,9 @@ def test_tools_may_come_and_go(server, make) -> None:
 @pytest.mark.parametrize(
     "ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"]
 )
-def test_a_history_with_bad_ids_is_repaired_in_requests(server, make, ids: tuple[str, str]) -> None:
+def test_history_with_invalid_ids_is_repaired_in_requests(
+    server, make, ids: tuple[str, str]
+) -> None:
     """As sessions have it that were recorded from careless servers."""
     history = [Message("user", "hi")]
     for each in (ids, ids):
@@ -169,7 +171,7 @@ def test_a_history_with_bad_ids_is_repaired_in_requests(server, make, ids: tuple
 
 
 @pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])
-def test_images_of_results_follow_them_where_the_model_sees(server, make, dialect) -> None:
+def test_images_of_results_follow_them_for_models_with_vision(server, make, dialect) -> None:
     image = CallResult.of("a", "shot", Image(b"\x89PNG\0", "image/png", "A cat"), is_error=False)
     told = Message("tool", results=(image, CallResult("b", "add", "1")))
     for images in (True, False):

@@ -12,12 +12,12 @@ from .server import DONE, Reply, call_delta, calls, chunk, event, says, usage
 from .talk import ADD, USER, calls_of, end_of, plain, text_of, turn
 
 
-def test_text_comes_as_it_is_streamed(server, make) -> None:
+def test_text_is_streamed(server, make) -> None:
     server.will(says("Hel", "lo"))
     assert turn(make()) == [TextDelta("Hel"), TextDelta("lo"), TurnEnd("end", Usage(11, 7))]
 
 
-def test_two_calls_whose_arguments_take_turns(server, make) -> None:
+def test_calls_with_interleaved_arguments_are_assembled(server, make) -> None:
     server.will(
         calls(("call_a", "add", {"a": 1}), ("call_b", "add", {"a": 2, "b": 3}), text="Adding.")
     )
@@ -63,7 +63,7 @@ def test_two_calls_whose_arguments_take_turns(server, make) -> None:
     ],
 )
 @pytest.mark.parametrize("finish", ["stop", "tool_calls"])
-def test_calls_of_servers_with_habits_of_their_own(server, make, deltas, finish) -> None:
+def test_calls_in_nonstandard_forms_are_read(server, make, deltas, finish) -> None:
     server.will(Reply((*deltas, chunk(finish), DONE)))
     heard = turn(make(), tools=(ADD,))
     first, second = calls_of(heard)
@@ -73,7 +73,7 @@ def test_calls_of_servers_with_habits_of_their_own(server, make, deltas, finish)
     assert end_of(heard) == TurnEnd("tool_use", Usage())
 
 
-def test_an_id_that_was_used_in_an_earlier_turn_is_replaced(server, make) -> None:
+def test_id_used_in_an_earlier_turn_is_replaced(server, make) -> None:
     made = Message("assistant", calls=(ToolCall("call_0", "add", {"a": 1}),))
     server.will(says("first"), calls(("call_0", "add", {"a": 2})))
     model = make()
@@ -97,12 +97,12 @@ def test_an_id_that_was_used_in_an_earlier_turn_is_replaced(server, make) -> Non
     ],
     ids=["nothing", "blank", "empty", "broken", "a list", "NaN", "deep"],
 )
-def test_arguments_that_are_no_object_are_told(server, make, arguments, expected) -> None:
+def test_arguments_that_are_not_an_object_are_reported(server, make, arguments, expected) -> None:
     server.will(Reply((call_delta(0, "c", "add", arguments), chunk("tool_calls"), DONE)))
     assert calls_of(turn(make(), tools=(ADD,))) == [expected]
 
 
-def test_an_answer_cut_by_length_keeps_only_calls_that_can_be_read(server, make, told) -> None:
+def test_answer_cut_by_length_keeps_only_complete_calls(server, make, told) -> None:
     whole, half = call_delta(0, "c", "add", '{"a": 1}'), call_delta(1, "d", "add", '{"a": ')
     server.will(
         Reply(
@@ -135,13 +135,13 @@ def test_an_answer_cut_by_length_keeps_only_calls_that_can_be_read(server, make,
     ],
     ids=["refusal", "filter"],
 )
-def test_a_refusal_is_said_and_calls_nothing(server, make, told, reply) -> None:
+def test_refusal_is_reported_and_makes_no_call(server, make, told, reply) -> None:
     server.will(reply)
     assert turn(make()) == [TextDelta("I will not."), TurnEnd("refusal", Usage())]
     assert told == ["openai:tiny: the model or its server declined to answer"]
 
 
-def test_a_refusal_without_words_gets_some(server, make) -> None:
+def test_refusal_without_text_gets_a_message(server, make) -> None:
     server.will(Reply((chunk("content_filter"), DONE)))
     assert turn(make()) == [
         TextDelta("[The model declined to answer]"),
@@ -166,29 +166,29 @@ def test_a_refusal_without_words_gets_some(server, make) -> None:
     ],
     ids=["none", "cached", "no details", "nonsense", "half"],
 )
-def test_usage(server, make, last, expected) -> None:
+def test_usage_is_read_from_every_form(server, make, last, expected) -> None:
     server.will(Reply((chunk(content="x"), chunk("stop"), last, DONE)))
     assert end_of(turn(make())).usage == expected
 
 
-def test_halves_of_a_character_are_joined_and_a_lone_one_is_replaced(server, make) -> None:
+def test_surrogate_halves_are_joined_and_lone_ones_replaced(server, make) -> None:
     server.will(says("a\ud83c", "\udf0db", "\udf0dc", "d\ud83c"))
     assert text_of(turn(make())) == "a🌍b\ufffdcd"
 
 
 @pytest.mark.parametrize("end", ["well", "cut", "silence", "signs"])
-def test_an_answer_that_was_finished_needs_no_last_word(server, make, end, told) -> None:
+def test_finished_answer_needs_no_done_event(server, make, end, told) -> None:
     server.will(Reply((chunk(content="hi"), chunk("stop")), end=end))
     assert turn(make(read=1000)) == [TextDelta("hi"), TurnEnd("end", Usage())]
     assert told == []
 
 
-def test_an_end_without_a_reason_is_an_end(server, make) -> None:
+def test_end_without_a_reason_is_an_end(server, make) -> None:
     server.will(Reply((chunk("", content="hi"), DONE)))
     assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage())]
 
 
-def test_a_server_that_does_not_stream(server, make) -> None:
+def test_server_without_streaming_is_supported(server, make) -> None:
     message = {
         "role": "assistant",
         "content": [{"type": "text", "text": "hi"}],
@@ -207,9 +207,7 @@ def _whole(id: str, arguments: str) -> dict[str, object]:
     return {"id": id, "type": "function", "function": {"name": "add", "arguments": arguments}}
 
 
-def test_a_stream_cut_half_way_is_begun_again_and_the_partial_call_is_gone(
-    server, make, told
-) -> None:
+def test_cut_stream_is_restarted_without_the_partial_call(server, make, told) -> None:
     half = Reply((chunk(content="Let me"), call_delta(0, "c", "add", '{"a": 1}')), end="cut")
     server.will(half, calls(("d", "add", {"a": 2}), text="Now"))
     stopped = f"{server.url} closed the connection before its answer was complete"
@@ -224,6 +222,6 @@ def test_a_stream_cut_half_way_is_begun_again_and_the_partial_call_is_gone(
     assert server.requests[0].raw == server.requests[1].raw
 
 
-def test_nothing_is_void_where_nothing_was_said(server, make) -> None:
+def test_cut_without_text_needs_no_restart(server, make) -> None:
     server.will(Reply((call_delta(0, "c", "add", '{"a": 1}'),), end="cut"), says("hi"))
     assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]

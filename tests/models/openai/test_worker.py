@@ -47,7 +47,7 @@ def keyed(server: ChatServer) -> ChatServer:
     return server
 
 
-def test_a_worker_makes_two_calls_and_requests_only_grow(server, make, project) -> None:
+def test_worker_makes_two_calls_and_requests_only_grow(server, make, project) -> None:
     server.will(
         calls(("a", "add", {"a": 1, "b": 2}), ("b", "add", {"a": "x"})),
         calls(("a", "add", {"a": 3}), text="And "),
@@ -71,7 +71,7 @@ def test_a_worker_makes_two_calls_and_requests_only_grow(server, make, project) 
     assert results[1].startswith("Error: invalid input for add: a")
 
 
-def test_a_call_that_was_cut_off_never_runs(server, make, project) -> None:
+def test_interrupted_call_never_runs(server, make, project) -> None:
     half = Reply((chunk(content="Let me"), call_delta(0, "a", "add", '{"a": 1}')), end="cut")
     server.will(half, calls(("b", "add", {"a": 2})), says("Two."))
     seen = project.run(model=make())
@@ -80,9 +80,7 @@ def test_a_call_that_was_cut_off_never_runs(server, make, project) -> None:
     assert server.requests[2].messages[2]["content"] is None
 
 
-def test_what_the_model_got_wrong_is_told_and_the_history_stays_acceptable(
-    server, make, project
-) -> None:
+def test_invalid_calls_are_reported_and_the_history_stays_valid(server, make, project) -> None:
     broken = Reply(
         (
             call_delta(0, "a", "add", '{"a":'),
@@ -99,7 +97,7 @@ def test_what_the_model_got_wrong_is_told_and_the_history_stays_acceptable(
     assert told[0] == 'Error: the input of add is not a JSON object: {"a":'
 
 
-def test_a_forced_model_works_as_well(server, make, project) -> None:
+def test_forced_model_works_with_tools(server, make, project) -> None:
     server.will(says('{"tool": "add", "input": {"a": 2, "b": 2}}'), says('{"answer": "Four."}'))
     seen = project.run(model=make(ForcedDialect()))
     assert seen.result is not None
@@ -110,7 +108,7 @@ def test_a_forced_model_works_as_well(server, make, project) -> None:
     assert server.requests[1].message_bytes.startswith(server.requests[0].message_bytes)
 
 
-def test_an_interrupt_ends_a_stream_that_would_go_on_for_ever(server, make, project) -> None:
+def test_interrupt_ends_an_endless_stream(server, make, project) -> None:
     signal = InterruptSignal()
     server.will(Reply((chunk(content="Well,"),), end="silence"))
 
@@ -128,7 +126,7 @@ def forge(project: Project, server: ChatServer, *more: str, **env: str):
     return project.forge("run", "worker.yaml", "add 1 and 2", "-m", "openai:tiny", *more, env=given)
 
 
-def test_the_command_line(keyed, project) -> None:
+def test_command_line_retries_and_hides_the_key(keyed, project) -> None:
     keyed.will(
         refusal(429, {"error": {"message": KEY}}, retry_after="0"),
         calls(("a", "add", {"a": 1, "b": 2})),
@@ -146,7 +144,7 @@ def test_the_command_line(keyed, project) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("status", "output"), [(400, "text"), (401, "stream-json"), (404, "json")])
-def test_a_refusal_is_exit_7_and_shows_no_key(keyed, project, status, output) -> None:
+def test_refusal_is_exit_7_and_shows_no_key(keyed, project, status, output) -> None:
     keyed.will(refusal(status, {"error": {"message": f"Incorrect API key provided: {KEY}"}}))
     done = forge(project, keyed, "--output-format", output, "--trace", "debug")
     assert done.returncode == 7
@@ -155,7 +153,7 @@ def test_a_refusal_is_exit_7_and_shows_no_key(keyed, project, status, output) ->
     assert KEY not in done.stdout + done.stderr
 
 
-def test_the_config_forces_a_model_that_has_no_tools(server, project) -> None:
+def test_config_forces_a_model_without_tools(server, project) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text('models: {"openai:tiny": {tools: schema}}\n')
     server.will(says('{"tool": "add", "input": {"a": 1, "b": 2}}'), says('{"answer": "3"}'))
@@ -164,7 +162,7 @@ def test_the_config_forces_a_model_that_has_no_tools(server, project) -> None:
     assert "response_format" in server.requests[0].body
 
 
-def test_a_forced_call_that_is_nested_without_end_is_refused(server, project) -> None:
+def test_forced_call_nested_without_end_is_refused(server, project) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text('models: {"openai:tiny": {tools: schema}}\n')
     server.will(
@@ -180,7 +178,7 @@ def env(**options: object) -> ModelEnv:
     return ModelEnv(folders=(), notify=lambda *_: None, options=options)
 
 
-def test_the_official_server_is_the_default_and_the_context_is_what_the_user_says(
+def test_official_server_is_the_default_and_the_window_comes_from_the_config(
     monkeypatch,
 ) -> None:
     (factory,) = forge_models()

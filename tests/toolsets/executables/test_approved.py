@@ -18,7 +18,7 @@ def look(project: Project, name: str = "greet") -> Program:
     return found
 
 
-def test_what_changed_after_it_was_judged_is_not_kept(
+def test_tool_changed_after_judging_is_not_stored_as_approved(
     project: Project, write_tool: WriteTool
 ) -> None:
     approved = Approved(project.home)
@@ -30,7 +30,7 @@ def test_what_changed_after_it_was_judged_is_not_kept(
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"a": 1}', b'{"a": {}}', b"\xff"])
-def test_a_file_that_nobody_can_read_is_as_good_as_none(
+def test_unreadable_file_counts_as_missing(
     project: Project, write_tool: WriteTool, content: bytes
 ) -> None:
     approved = Approved(project.home)

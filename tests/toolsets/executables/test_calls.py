@@ -81,9 +81,7 @@ def run(host: Project, **options: object) -> tuple[Seen, dict[str, object]]:
     return seen, dict(value.data)
 
 
-def test_a_program_calls_a_tool_and_prints_what_it_gives(
-    host: Project, write_tool: WriteTool
-) -> None:
+def test_program_calls_a_tool_and_prints_its_result(host: Project, write_tool: WriteTool) -> None:
     program(
         write_tool,
         f"echo sum: $({FORGE} add a=1 b=41)",
@@ -123,7 +121,7 @@ def test_a_program_calls_a_tool_and_prints_what_it_gives(
         ),
     ],
 )
-def test_what_goes_wrong_has_its_exit_code(
+def test_each_failure_has_its_exit_code(
     host: Project, write_tool: WriteTool, argv: str, code: int, sentence: str
 ) -> None:
     program(write_tool, f"{FORGE} {argv}", "echo code: $?")
@@ -133,9 +131,7 @@ def test_what_goes_wrong_has_its_exit_code(
 
 
 @pytest.mark.long
-def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(
-    host: Project, write_tool: WriteTool
-) -> None:
+def test_question_stops_the_timeout_of_the_program(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, f"{FORGE} pay amount=5")
     seen, data = run(host, answers=[True])
     [request] = seen.asked
@@ -147,9 +143,7 @@ def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(
 
 
 @pytest.mark.long
-def test_a_program_in_python_needs_no_inherited_descriptor(
-    host: Project, write_tool: WriteTool
-) -> None:
+def test_python_program_needs_no_inherited_descriptor(host: Project, write_tool: WriteTool) -> None:
     source = (
         "import subprocess, sys\n"
         f"argv = [{sys.executable!r}, '-m', 'forge_cli', 'tools', 'call']\n"
@@ -162,7 +156,7 @@ def test_a_program_in_python_needs_no_inherited_descriptor(
 
 
 @pytest.mark.long
-def test_several_at_once_have_their_own_answers(host: Project, write_tool: WriteTool) -> None:
+def test_concurrent_calls_get_their_own_answers(host: Project, write_tool: WriteTool) -> None:
     write_tool(
         "outer",
         "export PYTHONDONTWRITEBYTECODE=1; d=$(mktemp -d)\n"
@@ -173,7 +167,9 @@ def test_several_at_once_have_their_own_answers(host: Project, write_tool: Write
     assert data["stdout"] == "2\n4\n6\n"
 
 
-def test_without_calls_there_is_no_way(host: Project, write_tool: WriteTool) -> None:
+def test_program_without_declared_calls_has_no_channel(
+    host: Project, write_tool: WriteTool
+) -> None:
     text = host.read("worker.yaml")
     host.write("worker.yaml", text.replace("calls: [add, pay, fail, gone, large], ", ""))
     program(write_tool, "echo [$FORGE_CALL]")
@@ -181,7 +177,7 @@ def test_without_calls_there_is_no_way(host: Project, write_tool: WriteTool) -> 
     assert data["stdout"] == "[]\n"
 
 
-def test_what_it_leaves_behind_reaches_nobody(host: Project, write_tool: WriteTool) -> None:
+def test_leftover_request_reaches_nobody(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, 'echo "$FORGE_CALL"')
     _, data = run(host)
     folder = Path(str(data["stdout"]).strip())
@@ -194,14 +190,14 @@ def test_what_it_leaves_behind_reaches_nobody(host: Project, write_tool: WriteTo
 
 
 @pytest.mark.long
-def test_half_a_line_is_passed_over(host: Project, write_tool: WriteTool) -> None:
+def test_incomplete_line_is_skipped(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, "printf '{\"tool\": ' > $FORGE_CALL/requests", f"{FORGE} add a=1 b=1")
     _, data = run(host)
     assert data["stdout"] == "2\n"
 
 
 @pytest.mark.long
-def test_an_inner_call_ends_with_its_program(host: Project, write_tool: WriteTool) -> None:
+def test_inner_call_ends_with_its_program(host: Project, write_tool: WriteTool) -> None:
     slow = "import anyio\nfrom forge_cli import tool\n\n\n@tool(needs_approval=False)\nasync def add() -> str:\n"
     host.write(
         "tools.py",
@@ -218,7 +214,9 @@ def test_an_inner_call_ends_with_its_program(host: Project, write_tool: WriteToo
     ]
 
 
-def test_the_variable_is_not_handed_on(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:
+def test_channel_variable_is_not_inherited(
+    monkeypatch: pytest.MonkeyPatch, project: Project
+) -> None:
     monkeypatch.setenv("FORGE_CALL", "/somewhere")
     project.write(
         "worker.yaml",

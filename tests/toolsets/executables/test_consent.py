@@ -27,7 +27,7 @@ def section(project: Project, options: str) -> None:
     project.write("worker.yaml", f"name: w\ninstructions: x\ntoolsets:\n  executables: {options}\n")
 
 
-def test_a_tool_is_silent_so_it_asks_and_shows_the_command(
+def test_executable_tool_asks_and_shows_its_command(
     project: Project, write_tool: WriteTool
 ) -> None:
     section(project, "{}")
@@ -44,7 +44,7 @@ def test_a_tool_is_silent_so_it_asks_and_shows_the_command(
     ] * 2
 
 
-def test_an_argument_cannot_pretend_to_be_two(project: Project, write_tool: WriteTool) -> None:
+def test_single_argument_cannot_be_read_as_two(project: Project, write_tool: WriteTool) -> None:
     section(project, "{}")
     write_tool("say", "echo hi", "parameters: [{name: word}]")
     seen = project.run(calls(call("say", word="x\n--force=no\x1b[2J")), "done", answers=[False])
@@ -53,7 +53,7 @@ def test_an_argument_cannot_pretend_to_be_two(project: Project, write_tool: Writ
     assert shown.content.splitlines()[1:] == ["--word=x\\n--force=no\\x1b[2J"]
 
 
-def test_a_yes_for_the_session_ends_with_an_edit(project: Project, write_tool: WriteTool) -> None:
+def test_session_grant_ends_with_an_edit(project: Project, write_tool: WriteTool) -> None:
     section(project, "{}")
     folder = write_tool("say", "echo 1")
     both = calls(call("say"), through("say"))
@@ -79,7 +79,7 @@ def test_a_yes_for_the_session_ends_with_an_edit(project: Project, write_tool: W
 @pytest.mark.few(2)
 @pytest.mark.parametrize("first", ["direct", "door"])
 @pytest.mark.parametrize("prefix", ["", "prefix: my, "])
-def test_a_call_and_the_same_one_through_the_door_are_one(
+def test_direct_call_and_proxy_call_are_identical(
     project: Project, write_tool: WriteTool, first: str, prefix: str
 ) -> None:
     """Whichever is approved for the session, and whatever time limit the door is given."""
@@ -104,7 +104,7 @@ def test_a_call_and_the_same_one_through_the_door_are_one(
     assert seen.statuses == ["success"] * 4 + ["denied"]
 
 
-def test_the_door_itself_may_be_pre_approved_without_a_complaint(
+def test_proxy_may_be_pre_approved_without_a_warning(
     project: Project, write_tool: WriteTool, unconfined: str
 ) -> None:
     section(project, "{approval: {tools: {run_custom_tool: preApproved, say: preApproved}}}")
@@ -135,7 +135,7 @@ def test_the_door_itself_may_be_pre_approved_without_a_complaint(
         ("{default: blocked}", "blocked", "blocked"),
     ],
 )
-def test_the_door_is_as_strict_as_what_is_behind_it(
+def test_proxy_is_as_strict_as_the_tool_behind_it(
     project: Project, write_tool: WriteTool, policy: str, direct: str, door: str
 ) -> None:
     section(project, f"{{approval: {policy}}}")
@@ -144,7 +144,7 @@ def test_the_door_is_as_strict_as_what_is_behind_it(
     assert seen.statuses == [direct, door]
 
 
-def test_the_door_leads_only_to_what_the_worker_lists(
+def test_proxy_reaches_only_tools_that_the_worker_lists(
     project: Project, write_tool: WriteTool
 ) -> None:
     section(project, "{tools: [run_custom_tool, listed], approval: {default: preApproved}}")
@@ -162,7 +162,7 @@ def test_the_door_leads_only_to_what_the_worker_lists(
     assert "did you mean 'listed'?" in (seen.outcomes[-1].error or "")
 
 
-def test_a_yes_is_for_where_a_path_leads(project: Project, write_tool: WriteTool) -> None:
+def test_approval_is_bound_to_the_target_of_a_path(project: Project, write_tool: WriteTool) -> None:
     section(project, "{}")
     write_tool("show", 'cat "${1#--file=}"', "parameters: [{name: file, type: path}]")
     project.write("a.txt", "a")
@@ -182,7 +182,7 @@ def test_a_yes_is_for_where_a_path_leads(project: Project, write_tool: WriteTool
     assert seen.statuses == ["success", "success", "denied", "success"]
 
 
-def test_compiling_waits_for_the_yes_to_the_call(
+def test_compilation_waits_for_the_approval_of_the_call(
     project: Project, write_tool: WriteTool, go: str
 ) -> None:
     """Who approves a call of a source approves compiling it, and is told so; a tool that needs no yes asks nobody."""
@@ -197,7 +197,7 @@ def test_compiling_waits_for_the_yes_to_the_call(
     assert (folder / ".build").exists()
 
 
-def test_a_path_outside_the_zones_is_refused_before_any_verdict(
+def test_path_outside_the_zones_is_refused_before_a_verdict(
     project: Project, write_tool: WriteTool
 ) -> None:
     section(project, "{approval: {default: preApproved}}")
@@ -216,7 +216,7 @@ turns:
 
 
 @pytest.mark.parametrize(("word", "code"), [("true", 4), ("ask", 4), ("blocked", 4)])
-def test_a_program_may_state_a_verdict_that_no_worker_loosens(
+def test_verdict_declared_by_a_program_cannot_be_loosened(
     worker: Project, write_tool: WriteTool, word: str, code: int
 ) -> None:
     """The worker pre-approves all programs."""
@@ -231,9 +231,7 @@ def test_a_program_may_state_a_verdict_that_no_worker_loosens(
     )
 
 
-def test_a_program_for_people_only_is_out_of_the_reach_of_models(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_manual_program_cannot_be_called_by_models(worker: Project, write_tool: WriteTool) -> None:
     menu = "manualExecution: {mode: manual, label: Deploy it, category: Operations}"
     write_tool("deploy", "echo deployed > was-there; echo deployed", menu)
     worker.write("script.yaml", SAID)

@@ -30,7 +30,7 @@ def stdout(seen: object, index: int = -1) -> str:
     return str(value.data["stdout"])
 
 
-def test_it_is_compiled_on_first_use_and_again_after_an_edit(
+def test_go_tool_is_compiled_on_first_use_and_after_an_edit(
     worker: Project, write_tool: WriteTool
 ) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
@@ -44,7 +44,7 @@ def test_it_is_compiled_on_first_use_and_again_after_an_edit(
     assert len(binaries(folder)) == 2
 
 
-def test_a_compile_error_is_the_result_with_file_and_line(
+def test_compile_error_is_a_result_with_file_and_line(
     worker: Project, write_tool: WriteTool
 ) -> None:
     folder = write_tool("broken", HELLO.replace('"hello"', "undefined_thing"), suffix=".go")
@@ -56,7 +56,7 @@ def test_a_compile_error_is_the_result_with_file_and_line(
     assert binaries(folder) == []
 
 
-def test_without_a_toolchain_the_others_work(
+def test_missing_go_toolchain_does_not_affect_other_tools(
     worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if Path("/usr/bin/bwrap").exists():
@@ -70,9 +70,7 @@ def test_without_a_toolchain_the_others_work(
 
 
 @pytest.mark.long
-def test_a_binary_that_somebody_put_there_is_not_started(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_foreign_binary_is_not_started(worker: Project, write_tool: WriteTool) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     worker.run(calls(call("hello")), "done")
     [binary] = binaries(folder)
@@ -83,7 +81,7 @@ def test_a_binary_that_somebody_put_there_is_not_started(
 
 
 @pytest.mark.long
-def test_a_module_with_packages_of_its_own(worker: Project, write_tool: WriteTool) -> None:
+def test_module_may_have_its_own_packages(worker: Project, write_tool: WriteTool) -> None:
     source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"hello/words"\n)').replace(
         '"hello")', "words.Word)"
     )
@@ -104,7 +102,7 @@ REQUIRED = f"{MODULE}\nrequire example.com/nothing v1.0.0\n"
     "files",
     [{}, {"go.mod": MODULE}, {"go.mod": REQUIRED}, {"go.mod": MODULE, "vendor/modules.txt": ""}],
 )
-def test_nothing_is_fetched_and_the_error_says_what_to_do(
+def test_missing_module_is_not_downloaded_and_the_error_has_a_remedy(
     worker: Project, write_tool: WriteTool, files: dict[str, str]
 ) -> None:
     source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t_ "example.com/nothing"\n)')
@@ -119,7 +117,7 @@ def test_nothing_is_fetched_and_the_error_says_what_to_do(
     assert "'go mod vendor' makes vendor/" in (seen.outcomes[0].error or "")
 
 
-def test_modules_of_the_cache_are_compiled_in(
+def test_modules_in_the_cache_are_compiled(
     worker: Project, write_tool: WriteTool, go: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "modules"
@@ -165,7 +163,7 @@ def fill_cache(go: str, place: Path, cache: Path) -> None:
     )
 
 
-def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteTool) -> None:
+def test_vendored_packages_are_compiled(worker: Project, write_tool: WriteTool) -> None:
     source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"example.com/words"\n)').replace(
         '"hello")', "words.Word)"
     )
@@ -180,7 +178,7 @@ def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteToo
 
 
 @pytest.mark.long
-def test_two_processes_build_one_tool_once(
+def test_concurrent_processes_build_a_tool_once(
     worker: Project, write_tool: WriteTool, tmp_path: Path
 ) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
@@ -225,7 +223,7 @@ def test_two_processes_build_one_tool_once(
     assert len(binaries(folder)) == 1
 
 
-def test_who_comes_second_does_not_wait_for_ever(
+def test_waiting_for_another_build_has_a_timeout(
     worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")

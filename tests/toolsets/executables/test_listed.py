@@ -25,7 +25,7 @@ def descriptions(project: Project) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> None:
+def test_added_edited_and_removed_tools_are_found(project: Project) -> None:
     folder = project.home / "tools" / "hello"
     before = descriptions(project)
     folder.mkdir(parents=True)
@@ -46,7 +46,7 @@ BROKEN = ("timeout: soon", "tool.yaml:4:10: timeout: must be a number")
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("worker_words", [[], ["worker.yaml"]])
-def test_what_is_broken_is_a_row_with_its_place(
+def test_broken_tool_is_a_row_with_its_place(
     worker: Project, write_tool: WriteTool, worker_words: list[str]
 ) -> None:
     folder = write_tool("bad", "echo 1", BROKEN[0])
@@ -64,7 +64,7 @@ def test_what_is_broken_is_a_row_with_its_place(
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("words", [["show"], ["call", "-y"]])
-def test_who_asks_for_what_is_broken_reads_why(
+def test_command_on_a_broken_tool_prints_the_reason(
     project: Project, write_tool: WriteTool, words: list[str]
 ) -> None:
     write_tool("bad", "echo 1", BROKEN[0])
@@ -73,7 +73,7 @@ def test_who_asks_for_what_is_broken_reads_why(
     assert BROKEN[1] in done.stderr
 
 
-def test_the_model_reads_why_the_tool_it_wants_is_broken(
+def test_model_that_calls_a_broken_tool_gets_the_reason(
     worker: Project, write_tool: WriteTool
 ) -> None:
     write_tool("bad", "echo 1", BROKEN[0])
@@ -82,12 +82,12 @@ def test_the_model_reads_why_the_tool_it_wants_is_broken(
     assert BROKEN[1] in (seen.outcomes[0].error or "")
 
 
-def test_the_proxy_tells_its_time_limit(worker: Project) -> None:
+def test_proxy_describes_its_time_limit(worker: Project) -> None:
     done = worker.forge("tools", "show", "run_custom_tool", "--worker", "worker.yaml", "--json")
     assert "default: the timeout in its tool.yaml, or 30" in done.stdout
 
 
-def test_a_worker_lists_only_what_it_wants(project: Project, write_tool: WriteTool) -> None:
+def test_worker_lists_only_its_selected_tools(project: Project, write_tool: WriteTool) -> None:
     project.write(
         "worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n"
     )
@@ -102,7 +102,7 @@ def doctor(project: Project, **env: str) -> tuple[int, dict[str, dict]]:
 
 
 @pytest.mark.long
-def test_the_doctor_names_what_is_broken_and_what_is_lacking(
+def test_doctor_names_broken_tools_and_missing_programs(
     project: Project, write_tool: WriteTool, tmp_path: Path
 ) -> None:
     write_tool("good", "echo 1")
@@ -123,7 +123,7 @@ def test_the_doctor_names_what_is_broken_and_what_is_lacking(
 
 
 @pytest.mark.long
-def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
+def test_usage_statistics_are_listed(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     write_tool("bad", "exit 1")
     write_tool("idle", "echo 1")
@@ -165,7 +165,7 @@ def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
 
 
 @pytest.mark.long
-def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool) -> None:
+def test_tool_version_is_listed_and_shown(worker: Project, write_tool: WriteTool) -> None:
     write_tool("new", "echo 1", "version: 2.1.0")
     write_tool("plain", "echo 1")
     assert {row["name"]: row["version"] for row in rows(worker)} == {
@@ -188,7 +188,7 @@ def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool)
 
 
 @pytest.mark.long
-def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -> None:
+def test_denied_and_failed_creations_are_counted_separately(worker: Project) -> None:
     made = [
         call("create_custom_tool", name=name, description="d", language="sh")
         for name in ("a", "b", "a", "Not")
@@ -205,7 +205,7 @@ def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -
     assert table.splitlines()[-1] == "creations: 1 created, 1 denied, 3 failed"
 
 
-def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
+def test_statistics_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     worker.run(calls(call("good")), "done")
     worker.write(
@@ -215,9 +215,7 @@ def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTo
     assert (row["name"], row["stats"]["calls"]) == ("my_good", 1)
 
 
-def test_the_trace_tells_what_looking_for_tools_takes(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_trace_shows_the_duration_of_the_scan(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     worker.write("script.yaml", "turns:\n  - calls: [{tool: good, input: {}}]\n  - text: done\n")
     done = worker.forge(

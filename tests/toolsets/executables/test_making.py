@@ -35,7 +35,7 @@ def language(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.few(1)
-def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
+def test_new_tool_works_at_once(worker: Project, language: str) -> None:
     made = call(
         "create_custom_tool", name="greet", description="Says\n'hello' \"to\"", language=language
     )
@@ -55,9 +55,7 @@ def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
 
 
 @pytest.mark.few(1)
-def test_without_parameters_it_shows_a_flag_and_the_workspace(
-    worker: Project, language: str
-) -> None:
+def test_new_tool_without_parameters_has_an_example_flag(worker: Project, language: str) -> None:
     made = call("create_custom_tool", name="greet", description="d", language=language)
     seen = worker.run(
         calls(made), calls(call("greet"), call("greet", example="a b")), "done", answers=[True]
@@ -86,7 +84,7 @@ def test_without_parameters_it_shows_a_flag_and_the_workspace(
     assert str(worker.folder) in seen.outcomes[0].value.data["stdout"].splitlines()
 
 
-def test_its_own_example_passes(worker: Project, language: str) -> None:
+def test_generated_example_passes(worker: Project, language: str) -> None:
     made = call("create_custom_tool", name="greet", description="d", language=language)
     made["input"]["parameters"] = [part for part in PARAMETERS if part["name"] != "where"]
     seen = worker.run(calls(made), "done", answers=[True])
@@ -96,7 +94,7 @@ def test_its_own_example_passes(worker: Project, language: str) -> None:
     assert example.expect.exit == 0
 
 
-def test_it_always_asks_and_shows_every_file(project: Project) -> None:
+def test_creation_always_asks_and_shows_every_file(project: Project) -> None:
     options = "{approval: {default: preApproved, tools: {create_custom_tool: ask}}}"
     project.write("worker.yaml", f"name: w\ninstructions: x\ntoolsets:\n  executables: {options}\n")
     made = calls(call("create_custom_tool", name="t", description="d", language="sh"))
@@ -131,7 +129,7 @@ def test_it_always_asks_and_shows_every_file(project: Project) -> None:
         ({"name": "t", "description": "bell \x07"}, "U+0007"),
     ],
 )
-def test_what_cannot_be_made_is_refused_and_nobody_is_asked(
+def test_impossible_creation_is_refused_without_a_question(
     worker: Project, args: dict[str, object], problem: str
 ) -> None:
     taken = worker.home / "tools" / "taken"
@@ -145,7 +143,7 @@ def test_what_cannot_be_made_is_refused_and_nobody_is_asked(
     assert (taken / "mine").read_text() == "mine"
 
 
-def test_the_default_language_is_go_where_there_is_go(worker: Project) -> None:
+def test_default_language_is_go_if_go_is_installed(worker: Project) -> None:
     seen = worker.run(
         calls(call("create_custom_tool", name="t", description="d")), "done", answers=[True]
     )
@@ -157,7 +155,7 @@ def test_the_default_language_is_go_where_there_is_go(worker: Project) -> None:
 @given(
     description=st.text(min_size=1), default=st.text(), language=st.sampled_from(["sh", "py", "go"])
 )
-def test_any_text_is_written_so_that_it_reads_back_or_refused(
+def test_any_description_survives_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, description: str, default: str, language: str
 ) -> None:
     root = tmp_path_factory.mktemp("tools")

@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_manifest_becomes_a_schema(folder: Path) -> None:
+def test_manifest_becomes_a_schema(folder: Path) -> None:
     (folder / "tool.yaml").write_text(
         HEAD
         + "usage: |\n  Call it often.\nparameters:\n"
@@ -52,7 +52,7 @@ def test_a_manifest_becomes_a_schema(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "read"), [("1.0", "1.0"), ("2", "2"), ("1.2.3", "1.2.3"), ("'1.0'", "1.0")]
 )
-def test_a_version_needs_no_quotes(folder: Path, written: str, read: str) -> None:
+def test_version_needs_no_quotes(folder: Path, written: str, read: str) -> None:
     (folder / "tool.yaml").write_text(f"{HEAD}version: {written}\n")
     assert read_manifest(folder).version == read
 
@@ -60,7 +60,7 @@ def test_a_version_needs_no_quotes(folder: Path, written: str, read: str) -> Non
 @pytest.mark.parametrize(
     "version", ["0.1.0", "1.0.0-alpha.1+build.5", "1.0.0-x-y", "2.0rc1", "1!1.0.post2.dev3", "v1.2"]
 )
-def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: str) -> None:
+def test_semver_and_python_versions_are_accepted(folder: Path, version: str) -> None:
     (folder / "tool.yaml").write_text(f"{HEAD}version: '{version}'\n")
     assert read_manifest(folder).version == version
 
@@ -134,7 +134,7 @@ def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: s
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(
+def test_invalid_manifest_is_reported_with_its_place(
     folder: Path, text: str, place: str, problem: str
 ) -> None:
     (folder / "tool.yaml").write_text(text)
@@ -167,7 +167,7 @@ def schema(kind: str) -> Arguments:
         ("boolean", True, "--x=true"),
     ],
 )
-def test_values_become_words(kind: str, given: object, word: str) -> None:
+def test_values_become_arguments(kind: str, given: object, word: str) -> None:
     parameter = Parameter.model_validate({"name": "x", "type": kind})
     assert parameter.argv_item(schema(kind).validate({"x": given})["x"]) == word
 
@@ -185,6 +185,8 @@ def test_values_become_words(kind: str, given: object, word: str) -> None:
         ("string", "x" * ITEM_LIMIT, "at most 131071"),
     ],
 )
-def test_what_no_program_can_be_given_is_refused(kind: str, given: object, problem: str) -> None:
+def test_values_that_cannot_be_arguments_are_refused(
+    kind: str, given: object, problem: str
+) -> None:
     with pytest.raises(InvalidInput, match=problem):
         schema(kind).validate({"x": given})

@@ -21,9 +21,7 @@ HINT = (
 )
 
 
-def test_a_virtual_path_that_was_not_found_is_explained(
-    project: Project, write_tool: WriteTool
-) -> None:
+def test_missing_virtual_path_is_explained(project: Project, write_tool: WriteTool) -> None:
     project.write("worker.yaml", WORKER)
     project.write("scratch/config.json", "{}")
     write_tool("cfg", PROGRAM, CONFIG)
@@ -33,7 +31,7 @@ def test_a_virtual_path_that_was_not_found_is_explained(
     assert HINT.removeprefix("cfg: ") in seen.outcomes[0].value.text()
 
 
-def test_other_failures_and_other_texts_are_not(project: Project, write_tool: WriteTool) -> None:
+def test_other_failures_and_texts_are_unchanged(project: Project, write_tool: WriteTool) -> None:
     project.write("worker.yaml", WORKER)
     write_tool("cfg", PROGRAM, CONFIG)
     write_tool("bad", "echo broken; exit 1", CONFIG)

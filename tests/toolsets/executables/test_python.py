@@ -84,7 +84,7 @@ def stdout(seen: Seen, index: int = -1) -> str:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("isolation", ["auto", "off"])
-def test_packages_are_there_confined_or_not(
+def test_packages_are_available_with_and_without_confinement(
     project: Project, write_tool: WriteTool, uv: str, wheels: Path, isolation: str
 ) -> None:
     head = f"name: w\ninstructions: x\nsandbox: {{isolation: {isolation}}}\n"
@@ -99,7 +99,7 @@ def test_packages_are_there_confined_or_not(
 
 
 @pytest.mark.long
-def test_they_are_installed_once_and_again_after_an_edit(
+def test_packages_are_installed_once_and_again_after_an_edit(
     worker: Project,
     write_tool: WriteTool,
     uv: str,
@@ -127,7 +127,7 @@ def _logging_uv(folder: Path, uv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.long
-def test_two_processes_install_once(
+def test_concurrent_processes_install_once(
     worker: Project,
     write_tool: WriteTool,
     uv: str,
@@ -154,7 +154,7 @@ def test_two_processes_install_once(
     assert log.read_text().split() == ["venv", "sync"]
 
 
-def test_what_cannot_be_installed_is_the_error_of_the_call(
+def test_failed_installation_is_the_error_of_the_call(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path
 ) -> None:
     write_tool("say", needing("forge-no-such-words", wheels=wheels) + SAY, suffix=".py")
@@ -165,7 +165,7 @@ def test_what_cannot_be_installed_is_the_error_of_the_call(
 
 
 @pytest.mark.long
-def test_nothing_of_a_package_runs_outside_of_the_confinement(
+def test_package_code_runs_only_confined(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path
 ) -> None:
     """Neither what would build it, nor the lines that Python runs as it starts."""
@@ -194,7 +194,7 @@ def test_nothing_of_a_package_runs_outside_of_the_confinement(
         assert not proof.exists()
 
 
-def test_the_packages_are_shown_to_whoever_is_asked(
+def test_packages_are_shown_in_the_question(
     project: Project, write_tool: WriteTool, wheels: Path
 ) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets: {executables: {}}\n")
@@ -204,7 +204,7 @@ def test_the_packages_are_shown_to_whoever_is_asked(
 
 
 @pytest.mark.usefixtures("without_uv")
-def test_without_uv_what_is_missing_is_named_with_the_remedy(
+def test_missing_requirements_without_uv_are_named_with_a_remedy(
     worker: Project, write_tool: WriteTool
 ) -> None:
     write_tool(
@@ -243,7 +243,7 @@ def test_without_uv_what_is_missing_is_named_with_the_remedy(
         (f"{needing()}\n{needing()}", "5:1", "duplicate '# /// script'"),
     ],
 )
-def test_metadata_that_is_wrong_is_told_with_its_place(
+def test_invalid_metadata_is_reported_with_its_place(
     tmp_path: Path, source: str, place: str, problem: str
 ) -> None:
     file = tmp_path / "t.py"
@@ -268,7 +268,7 @@ def test_metadata_that_is_wrong_is_told_with_its_place(
         ),
     ],
 )
-def test_metadata_is_read(tmp_path: Path, source: str, found: Requirements | None) -> None:
+def test_script_metadata_is_read(tmp_path: Path, source: str, found: Requirements | None) -> None:
     file = tmp_path / "t.py"
     file.write_bytes(source.encode())
     assert read_script(file) == found

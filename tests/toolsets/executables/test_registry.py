@@ -27,7 +27,9 @@ def long_ago(folder: Path) -> None:
         os.utime(path, (1e9, 1e9))
 
 
-def test_tools_come_change_and_go(registry: Registry, write_tool: WriteTool) -> None:
+def test_registry_follows_added_changed_and_removed_tools(
+    registry: Registry, write_tool: WriteTool
+) -> None:
     folder = write_tool("b", "echo 1")
     write_tool("a", "echo 2")
     first = registry.scan()
@@ -41,9 +43,7 @@ def test_tools_come_change_and_go(registry: Registry, write_tool: WriteTool) -> 
     assert "no tool.yaml;" in registry.problems["b"]
 
 
-def test_an_edit_that_keeps_size_and_mtime_is_seen(
-    registry: Registry, write_tool: WriteTool
-) -> None:
+def test_edit_that_keeps_size_and_mtime_is_found(registry: Registry, write_tool: WriteTool) -> None:
     folder = write_tool("a", "echo 1")
     long_ago(folder)
     [before] = registry.scan()
@@ -53,9 +53,7 @@ def test_an_edit_that_keeps_size_and_mtime_is_seen(
     assert after.digest != before.digest
 
 
-def test_what_lies_beside_the_source_belongs_to_the_tool(
-    registry: Registry, write_tool: WriteTool
-) -> None:
+def test_digest_covers_files_beside_the_source(registry: Registry, write_tool: WriteTool) -> None:
     folder = write_tool("a", ". ./lib/more.sh")
     (folder / "lib").mkdir()
     digests = [registry.scan()[0].digest]
@@ -68,7 +66,7 @@ def test_what_lies_beside_the_source_belongs_to_the_tool(
     assert registry.scan()[0].digest == digests[-1]
 
 
-def test_hidden_folders_and_plain_files_are_no_tools(
+def test_hidden_folders_and_plain_files_are_not_tools(
     registry: Registry, write_tool: WriteTool
 ) -> None:
     folder = write_tool("a", "echo 1")
@@ -91,7 +89,7 @@ def test_hidden_folders_and_plain_files_are_no_tools(
         ("plain", "chmod"),
     ],
 )
-def test_the_entrypoint_is_a_file_in_the_folder(
+def test_entrypoint_must_be_a_file_in_the_folder(
     registry: Registry, write_tool: WriteTool, entrypoint: str, problem: str
 ) -> None:
     folder = write_tool("a", "echo 1")
@@ -118,7 +116,7 @@ def test_the_entrypoint_is_a_file_in_the_folder(
         ("open.sh", 0o757),
     ],
 )
-def test_what_others_can_write_is_not_a_tool(
+def test_tool_writable_by_other_users_is_refused(
     registry: Registry, write_tool: WriteTool, place: str, mode: int
 ) -> None:
     write_tool("sound", "echo 1")
@@ -138,7 +136,7 @@ def test_what_others_can_write_is_not_a_tool(
 
 
 @pytest.mark.parametrize(("suffix", "broken"), [("", True), (".sh", False)])
-def test_a_carriage_return_behind_the_interpreter(
+def test_carriage_return_after_the_interpreter_is_reported(
     registry: Registry, write_tool, suffix: str, broken: bool
 ) -> None:
     folder = write_tool("a", "", suffix=suffix, mode=0o755)

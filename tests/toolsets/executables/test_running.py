@@ -37,7 +37,7 @@ def warnings(seen: Seen) -> list[str]:
     return [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
 
 
-def test_arguments_are_words_and_never_a_shell_line(worker: Project, write_tool: WriteTool) -> None:
+def test_arguments_are_never_parsed_by_a_shell(worker: Project, write_tool: WriteTool) -> None:
     write_tool(
         "show",
         SHOW,
@@ -60,9 +60,7 @@ def test_arguments_are_words_and_never_a_shell_line(worker: Project, write_tool:
     assert not (worker.folder / "x").exists()
 
 
-def test_an_interrupted_program_keeps_what_it_printed(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_interrupted_program_keeps_its_output(worker: Project, write_tool: WriteTool) -> None:
     write_tool("slow", "echo one; echo up > gate; sleep 60; echo never\n")
     os.mkfifo(worker.folder / "gate")
     signal = InterruptSignal()
@@ -77,7 +75,7 @@ def test_an_interrupted_program_keeps_what_it_printed(
     assert value(seen).text() == '{"type": "interrupted"}\none\n'
 
 
-def test_both_ways_to_call_do_the_same(worker: Project, write_tool: WriteTool) -> None:
+def test_direct_and_proxy_calls_are_equivalent(worker: Project, write_tool: WriteTool) -> None:
     write_tool("show", SHOW, "parameters: [{name: text}, {name: n, type: integer}]")
     run = call("run_custom_tool", tool_name="show", arguments={"text": 7, "n": "10"})
     seen = worker.run(calls(call("show", text=7, n="10"), run), "done")
@@ -85,7 +83,7 @@ def test_both_ways_to_call_do_the_same(worker: Project, write_tool: WriteTool) -
     assert [value(seen, index).data["stdout"] for index in (0, 1)] == ["[--text=7]\n[--n=10]\n"] * 2
 
 
-def test_invalid_input_reaches_no_program_and_nobody_is_asked(
+def test_invalid_input_is_refused_without_a_question(
     project: Project, write_tool: WriteTool
 ) -> None:
     project.write("worker.yaml", "name: w\ninstructions: Work.\ntoolsets: {executables: {}}\n")
@@ -100,7 +98,7 @@ def test_invalid_input_reaches_no_program_and_nobody_is_asked(
     assert not (project.folder / "called").exists()
 
 
-def test_the_longest_word_arrives_and_a_longer_one_is_refused(
+def test_longest_argument_is_passed_and_a_longer_one_refused(
     worker: Project, write_tool: WriteTool
 ) -> None:
     write_tool("count", 'printf %s "$1" | wc -c', "parameters: [{name: s}]")
@@ -118,7 +116,7 @@ def test_the_longest_word_arrives_and_a_longer_one_is_refused(
     )
 
 
-def test_more_than_a_command_line_takes_is_an_error_of_the_call(
+def test_overlong_command_line_is_an_error_of_the_call(
     worker: Project, write_tool: WriteTool
 ) -> None:
     names = [f"p{index}" for index in range(40)]
@@ -128,7 +126,7 @@ def test_more_than_a_command_line_takes_is_an_error_of_the_call(
     assert "too long" in (seen.outcomes[0].error or "")
 
 
-def test_a_failure_carries_what_was_said(worker: Project, write_tool: WriteTool) -> None:
+def test_failed_program_returns_its_output(worker: Project, write_tool: WriteTool) -> None:
     write_tool("fail", "echo out; echo err >&2; exit 3")
     seen = worker.run(calls(call("fail")), "done")
     data = value(seen).data
@@ -136,7 +134,9 @@ def test_a_failure_carries_what_was_said(worker: Project, write_tool: WriteTool)
     assert (data["exitCode"], data["stdout"], data["stderr"]) == (3, "out\n", "err\n")
 
 
-def test_the_time_is_up(worker: Project, write_tool: WriteTool) -> None:
+def test_timeout_stops_a_program_and_keeps_its_output(
+    worker: Project, write_tool: WriteTool
+) -> None:
     write_tool("slow", "echo begun; sleep 60", "timeout: 0.5")
     write_tool("slower", "echo begun; sleep 60")
     again = call("run_custom_tool", tool_name="slower", timeout=0.5)
@@ -147,7 +147,7 @@ def test_the_time_is_up(worker: Project, write_tool: WriteTool) -> None:
     assert value(seen).summary == "stopped after 0.5 seconds"
 
 
-def test_the_surroundings_of_a_program(
+def test_program_has_its_documented_environment(
     worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
@@ -166,7 +166,7 @@ def test_the_surroundings_of_a_program(
     assert (cwd, stdin) == (str(worker.folder), "")
 
 
-def test_a_program_reads_its_own_folder_and_cannot_change_it(
+def test_program_can_read_but_not_change_its_own_folder(
     worker: Project, write_tool: WriteTool
 ) -> None:
     folder = write_tool(
@@ -181,7 +181,7 @@ def test_a_program_reads_its_own_folder_and_cannot_change_it(
         assert (folder / "self.sh").read_text() == before
 
 
-def test_a_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:
+def test_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:
     write_tool(
         "rich",
         """echo thinking; echo '{"kind": "weather.now", "data": {"c": 21}, "summary": "Warm"}'""",
@@ -229,7 +229,7 @@ def test_a_program_may_describe_its_own_result(worker: Project, write_tool: Writ
         ('{"kind": "weather.now", "data": "\\ud800"}', Custom("weather.now", "\\ud800")),
     ],
 )
-def test_kinds_that_a_program_may_use(said: str, result: ResultValue) -> None:
+def test_program_may_use_the_documented_result_kinds(said: str, result: ResultValue) -> None:
     assert own_result(said) == result
 
 
@@ -249,11 +249,11 @@ def test_kinds_that_a_program_may_use(said: str, result: ResultValue) -> None:
         '{"a":' * 5000,
     ],
 )
-def test_what_describes_no_result_is_just_text(said: str) -> None:
+def test_output_that_describes_no_result_is_text(said: str) -> None:
     assert own_result(said) is None
 
 
-def test_a_path_is_virtual_and_handed_over_real(
+def test_path_is_virtual_in_the_call_and_real_for_the_program(
     worker: Project, write_tool: WriteTool, tmp_path: Path
 ) -> None:
     write_tool(
@@ -278,15 +278,15 @@ def test_a_path_is_virtual_and_handed_over_real(
     ]
 
 
-def test_other_programs_are_started_themselves(worker: Project, write_tool: WriteTool) -> None:
+def test_programs_of_other_languages_are_started_directly(
+    worker: Project, write_tool: WriteTool
+) -> None:
     write_tool("own", f"#!{sys.executable}\nprint('by itself')\n", suffix="", mode=0o755)
     seen = worker.run(calls(call("own")), "done")
     assert value(seen).data["stdout"] == "by itself\n"
 
 
-def test_python_reads_no_bytecode_that_nobody_approved(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_python_ignores_unapproved_bytecode(worker: Project, write_tool: WriteTool) -> None:
     folder = write_tool("main", "import helper\nprint(helper.WORD)\n", suffix=".py")
     helper = folder / "helper.py"
     helper.write_text("WORD = 'bad!'\n")
@@ -298,9 +298,7 @@ def test_python_reads_no_bytecode_that_nobody_approved(
     assert value(seen).data["stdout"] == "good\n"
 
 
-def test_an_invalid_tool_is_absent_and_says_why_once(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_invalid_tool_is_missing_and_reported_once(worker: Project, write_tool: WriteTool) -> None:
     folder = write_tool("bad", "echo 1", "timeout: soon")
     write_tool("good", "echo 1")
     seen = worker.run(calls(call("bad")), calls(call("good")), "done")
@@ -310,7 +308,7 @@ def test_an_invalid_tool_is_absent_and_says_why_once(
     assert told[0].startswith(f"{folder}/tool.yaml:4:10: timeout: must be a number")
 
 
-def test_what_the_worker_does_not_list_is_not_complained_about(
+def test_invalid_tool_that_the_worker_does_not_list_is_not_reported(
     project: Project, write_tool: WriteTool
 ) -> None:
     project.write(
@@ -321,7 +319,7 @@ def test_what_the_worker_does_not_list_is_not_complained_about(
     assert [warning for warning in warnings(project.run("done")) if "bad" in warning] == []
 
 
-def test_what_changes_in_a_turn_is_not_called_before_the_next(
+def test_tool_changed_during_a_turn_is_not_called_before_the_next(
     worker: Project, write_tool: WriteTool
 ) -> None:
     """What a turn began with is what was judged."""
@@ -344,9 +342,7 @@ def test_what_changes_in_a_turn_is_not_called_before_the_next(
     assert value(seen, 4).data["stdout"] == "new\n"
 
 
-def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(
-    worker: Project, write_tool: WriteTool
-) -> None:
+def test_tool_deleted_while_running_ends_normally(worker: Project, write_tool: WriteTool) -> None:
     folder = write_tool("slow", "echo > begun; cat go; echo ended")
     for name in ("begun", "go"):
         os.mkfifo(worker.folder / name)

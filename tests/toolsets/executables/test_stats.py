@@ -24,7 +24,7 @@ for _ in range(200):
 """
 
 
-def test_processes_share_it_and_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_processes_share_statistics_without_loss(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     started = [subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path)]) for _ in range(3)]
     assert [process.wait(timeout=60) for process in started] == [0, 0, 0]
@@ -32,7 +32,7 @@ def test_processes_share_it_and_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["missing", "a folder", "a fifo", "a link"])
-def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) -> None:
+def test_unusable_statistics_file_is_not_a_failure(tmp_path: Path, place: str) -> None:
     root, outside = tmp_path / "tools", tmp_path / "outside"
     outside.write_text("mine")
     if place != "missing":
@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) ->
     assert outside.read_text() == "mine"
 
 
-def test_a_failure_to_compile_is_one_and_a_refusal_is_none(
+def test_compile_error_counts_as_a_failure_and_a_denial_does_not(
     worker: Project, write_tool, monkeypatch
 ) -> None:
     write_tool("broken", "package main\n\nfunc main() { undefined() }\n", suffix=".go")
@@ -66,9 +66,7 @@ def test_a_failure_to_compile_is_one_and_a_refusal_is_none(
     } == {"broken": (1, 1, None)}
 
 
-def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(
-    project: Project, write_tool
-) -> None:
+def test_statistics_file_is_not_a_tool_and_is_protected(project: Project, write_tool) -> None:
     project.write("worker.yaml", BOTH)
     write_tool("say", "echo hi")
     project.run(calls(call("say")), "done")
@@ -85,7 +83,7 @@ def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(
 
 
 @pytest.mark.needs("bwrap")
-def test_a_program_cannot_reach_it(worker: Project, write_tool) -> None:
+def test_program_cannot_reach_the_statistics(worker: Project, write_tool) -> None:
     write_tool("forge", 'echo forged >> "$FORGE_TOOL_DIR/../.stats.jsonl" || echo refused; exit 0')
     seen = worker.run(calls(call("forge")), "done")
     assert seen.statuses == ["success"]

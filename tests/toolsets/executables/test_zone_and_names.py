@@ -17,7 +17,7 @@ entrypoint: hello.sh
 """
 
 
-def test_the_file_tools_see_the_tools_as_a_zone_and_every_write_asks(project: Project) -> None:
+def test_tools_are_a_zone_in_which_every_write_asks(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     listing, writing = (
         call("list_files", path="/"),
@@ -34,7 +34,7 @@ def test_the_file_tools_see_the_tools_as_a_zone_and_every_write_asks(project: Pr
     assert not (project.home / "tools" / "x").exists()
 
 
-def test_a_declared_zone_of_that_name_is_refused(project: Project) -> None:
+def test_declared_zone_with_that_name_is_refused(project: Project) -> None:
     file = project.write(
         "worker.yaml", f"{WORKER}sandbox: {{zones: [{{name: tools, mode: rw}}]}}\n"
     )
@@ -51,7 +51,7 @@ def replace_file_info(project: Project) -> None:
     (folder / "hello.sh").write_text("echo hello\n")
 
 
-def test_a_tool_may_take_the_name_of_another_with_a_warning(project: Project) -> None:
+def test_tool_may_replace_another_with_a_warning(project: Project) -> None:
     named = "approval: {default: preApproved, tools: {file_info: preApproved}}"
     project.write("worker.yaml", WORKER.replace("approval: {default: preApproved}", named))
     replace_file_info(project)
@@ -65,7 +65,7 @@ def test_a_tool_may_take_the_name_of_another_with_a_warning(project: Project) ->
 
 
 @pytest.mark.parametrize("default", ["preApproved", "ask", "blocked"])
-def test_a_tool_that_takes_the_name_of_another_asks_whatever_the_default_approves(
+def test_replacing_tool_asks_despite_a_pre_approving_default(
     project: Project, default: str
 ) -> None:
     project.write("worker.yaml", WORKER.replace("preApproved", default))
@@ -83,7 +83,7 @@ def test_a_tool_that_takes_the_name_of_another_asks_whatever_the_default_approve
     assert len(reasons) == (0 if default == "blocked" else 2)
 
 
-def test_making_a_tool_with_the_name_of_a_built_in_one_says_so(project: Project) -> None:
+def test_creation_with_a_built_in_name_warns(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     made = call("create_custom_tool", name="read_file", description="Reads.", language="sh")
     seen = project.run(calls(made), "ok", answers=[True])
@@ -91,7 +91,7 @@ def test_making_a_tool_with_the_name_of_a_built_in_one_says_so(project: Project)
     assert "WARNING: forge has a built-in tool named read_file" in seen.outcomes[0].value.text()
 
 
-def test_the_names_of_built_in_tools_are_known(project: Project) -> None:
+def test_built_in_names_are_complete(project: Project) -> None:
     project.write(
         "worker.yaml", "name: w\ntoolsets: {filesystem: , shell: , plan: , memory: , skills: }\n"
     )

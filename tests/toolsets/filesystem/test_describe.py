@@ -51,7 +51,7 @@ def schemas(folder: Path, zones: list[Zone]) -> dict[str, Any]:
         ),
     ],
 )
-def test_paths_are_described_by_the_zones_that_there_are(
+def test_path_descriptions_list_the_zones(
     tmp_path: Path, zones: list[Zone], reading: str, writing: str, listing: str
 ) -> None:
     made = schemas(tmp_path, zones)
@@ -64,7 +64,7 @@ def test_paths_are_described_by_the_zones_that_there_are(
     assert "ZONE" not in str(made)
 
 
-def test_of_many_zones_some_are_named(tmp_path: Path) -> None:
+def test_path_description_names_at_most_six_zones(tmp_path: Path) -> None:
     made = schemas(tmp_path, [Zone(f"z{number}", Path(f"z{number}")) for number in range(9)])
     assert (
         made["read_file"]["path"]["description"]
@@ -72,7 +72,7 @@ def test_of_many_zones_some_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_toolset_that_is_not_opened_yet_can_be_described() -> None:
+def test_unopened_toolset_can_be_described() -> None:
     (read, *_) = anyio.run(FilesystemToolset().tools)
     assert (
         read.schema.json_schema["properties"]["path"]["description"]
@@ -81,7 +81,7 @@ def test_a_toolset_that_is_not_opened_yet_can_be_described() -> None:
 
 
 @pytest.mark.parametrize(("zones", "folder"), [(HERE, "."), (APART, "/")], ids=["here", "apart"])
-def test_listing_and_searching_begin_where_the_worker_is(
+def test_listing_and_searching_start_in_the_working_directory(
     tmp_path: Path, zones: list[Zone], folder: str
 ) -> None:
     made = schemas(tmp_path, zones)
@@ -91,7 +91,7 @@ def test_listing_and_searching_begin_where_the_worker_is(
     assert "default" not in made["read_file"]["path"]
 
 
-def test_a_call_without_a_path_lists_the_working_directory(project: Project) -> None:
+def test_call_without_a_path_lists_the_working_directory(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     project.write("src/a.txt", "a\n")
     turn = calls(call("list_files"), call("list_dir"), call("grep_files", pattern="^a$"))
@@ -102,7 +102,7 @@ def test_a_call_without_a_path_lists_the_working_directory(project: Project) -> 
     assert found.endswith("src/a.txt:1:a")
 
 
-def test_the_example_of_a_patch_is_one() -> None:
+def test_example_of_a_patch_is_valid() -> None:
     example = re.search(r"\*\*\* Begin Patch\n.*\*\*\* End Patch\n", PATCH, re.DOTALL)
     assert example is not None
     operations = parse_patch(example[0]).operations

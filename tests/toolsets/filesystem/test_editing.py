@@ -40,7 +40,7 @@ def edit(project: Project, path: str, old: str, new: str, **given: Any) -> ToolR
     return seen.outcomes[0]
 
 
-def test_a_text_is_replaced_and_the_model_reads_a_line_and_the_diff(worker: Project) -> None:
+def test_replaced_text_is_reported_as_a_line_and_a_diff(worker: Project) -> None:
     done = edit(worker, "src/a.py", "run()", "run(fast=True)")
     after = CODE.replace("run()", "run(fast=True)")
     assert worker.read("src/a.py") == after
@@ -48,7 +48,7 @@ def test_a_text_is_replaced_and_the_model_reads_a_line_and_the_diff(worker: Proj
     assert done.value == Diff("src/a.py", CODE, after, False, len(after), model_text=text)
 
 
-def test_every_place_is_replaced_where_that_is_said(worker: Project) -> None:
+def test_all_occurrences_are_replaced_on_request(worker: Project) -> None:
     worker.write("src/a.py", "a = foo\nb = foo\n")
     assert edit(worker, "src/a.py", "foo", "bar").error == (
         "old is in 'src/a.py' 2 times, at lines 1, 2; add surrounding lines to old and new, or set all to replace every one"
@@ -61,7 +61,7 @@ def test_every_place_is_replaced_where_that_is_said(worker: Project) -> None:
     assert worker.read("src/a.py") == "a = bar\nb = bar\n"
 
 
-def test_what_is_not_text_and_what_is_not_there(worker: Project) -> None:
+def test_binary_file_or_missing_text_is_an_error(worker: Project) -> None:
     (worker.folder / "src/image").write_bytes(b"a\0b")
     assert (
         edit(worker, "src/image", "a", "x").error
@@ -77,7 +77,7 @@ def test_what_is_not_text_and_what_is_not_there(worker: Project) -> None:
     )
 
 
-def test_mode_endings_and_mark_of_the_file_stay(worker: Project) -> None:
+def test_mode_line_endings_and_byte_order_mark_are_kept(worker: Project) -> None:
     file = worker.folder / "src/run.sh"
     file.write_bytes(b"\xef\xbb\xbfone\r\ntwo")
     file.chmod(0o750)
@@ -87,7 +87,7 @@ def test_mode_endings_and_mark_of_the_file_stay(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_where_the_zone_asks_the_change_is_shown_first(worker: Project, answer: bool) -> None:
+def test_asking_zone_shows_the_change_first(worker: Project, answer: bool) -> None:
     turn = calls(call("edit_file", path="out/b.txt", old="two", new="2"))
     seen = worker.run(turn, "done", answers=[answer])
     (request,) = seen.asked
@@ -97,12 +97,12 @@ def test_where_the_zone_asks_the_change_is_shown_first(worker: Project, answer: 
     assert worker.read("out/b.txt") == ("one\n2\n" if answer else "one\ntwo\n")
 
 
-def test_nobody_is_asked_about_an_edit_that_does_not_fit(worker: Project) -> None:
+def test_impossible_edit_raises_no_question(worker: Project) -> None:
     assert edit(worker, "out/b.txt", "three", "3").status == "error"
     assert edit(worker, "shut/c.txt", "one", "1").status == "blocked"
 
 
-def test_a_file_that_changes_while_somebody_looks_is_shown_again(worker: Project) -> None:
+def test_file_changed_during_the_question_is_shown_again(worker: Project) -> None:
     shown = list[str]()
 
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
@@ -117,7 +117,7 @@ def test_a_file_that_changes_while_somebody_looks_is_shown_again(worker: Project
     assert worker.read("out/b.txt") == "zero\n2\n"
 
 
-def test_a_file_that_no_longer_fits_after_the_yes_is_an_error(worker: Project) -> None:
+def test_file_that_no_longer_matches_after_the_yes_is_an_error(worker: Project) -> None:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         worker.write("out/b.txt", "zero\n")
         return ApprovalDecision(True)
@@ -127,7 +127,7 @@ def test_a_file_that_no_longer_fits_after_the_yes_is_an_error(worker: Project) -
     assert (seen.statuses, worker.read("out/b.txt")) == (["error"], "zero\n")
 
 
-def test_a_file_that_may_hold_secrets_always_asks_and_the_model_reads_nothing_of_it(
+def test_file_with_possible_secrets_asks_and_its_text_is_not_returned(
     worker: Project,
 ) -> None:
     worker.write("src/.env", "KEY=hidden\nMODE=slow\n")
@@ -142,14 +142,14 @@ def test_a_file_that_may_hold_secrets_always_asks_and_the_model_reads_nothing_of
     assert worker.read("src/.env") == "KEY=hidden\nMODE=fast\n"
 
 
-def test_the_mark_of_a_secret_is_not_written(worker: Project) -> None:
+def test_redaction_mark_is_not_written(worker: Project) -> None:
     done = edit(worker, "out/b.txt", "two", "[redacted:KEY]")
     assert done.status == "error"
     assert str(done.error).startswith("nothing was written: [redacted:KEY]")
 
 
 @pytest.mark.long
-def test_a_large_file_is_edited_too(worker: Project) -> None:
+def test_large_file_can_be_edited(worker: Project) -> None:
     worker.write("src/large.txt", "x\n" * 300_000 + "end\n")
     done = edit(worker, "src/large.txt", "end\n", "END\n")
     assert done.value.text().startswith(

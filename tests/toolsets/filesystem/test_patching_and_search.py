@@ -54,7 +54,7 @@ def texts(seen) -> list[str]:
     ]
 
 
-def test_a_folder_is_listed_with_what_is_in_its_folders(project: Project) -> None:
+def test_folder_is_listed_recursively(project: Project) -> None:
     seen = editor(project).run(
         calls(call("list_dir", path="/src"), call("list_dir", path="/", depth=1)), "done"
     )
@@ -74,7 +74,7 @@ def test_files_are_searched_in_all_zones_or_in_one(project: Project) -> None:
     assert seen.statuses == ["success", "success", "error"]
 
 
-def test_forges_own_folder_is_not_part_of_a_zone_around_it(project: Project) -> None:
+def test_forge_folder_is_excluded_from_a_surrounding_zone(project: Project) -> None:
     home = editor(project).folder / "src/home"
     project.write("src/home/keys.json", '{"anthropic": "two"}')
     own = {"FORGE_HOME": str(home)}
@@ -96,7 +96,7 @@ def test_forges_own_folder_is_not_part_of_a_zone_around_it(project: Project) -> 
     assert not (home / "config.yaml").exists()
 
 
-def test_a_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Project) -> None:
+def test_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Project) -> None:
     seen = editor(project).run(calls(call("apply_patch", input=UPDATE)), "done", answers=[])
     assert seen.statuses == ["success"]
     assert project.read("src/a.py") == "import os\nnew = 2\n"
@@ -108,7 +108,7 @@ def test_a_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Proje
     }
 
 
-def test_the_model_reads_which_files_changed_and_how_and_people_see_all_of_it(
+def test_patch_result_is_a_summary_for_the_model_and_a_diff_for_people(
     project: Project,
 ) -> None:
     patch = UPDATE.replace(
@@ -131,7 +131,7 @@ def test_the_model_reads_which_files_changed_and_how_and_people_see_all_of_it(
     )
 
 
-def test_of_a_long_change_the_model_reads_the_beginning_and_the_end(project: Project) -> None:
+def test_long_patch_result_keeps_its_beginning_and_end(project: Project) -> None:
     editor(project).write("src/long.txt", "".join(f"line {number}\n" for number in range(500)))
     lines = "".join(f"-line {number}\n+LINE {number}\n" for number in range(500))
     patch = f"*** Begin Patch\n*** Update File: src/long.txt\n@@\n{lines}*** End Patch\n"
@@ -143,7 +143,7 @@ def test_of_a_long_change_the_model_reads_the_beginning_and_the_end(project: Pro
     assert "characters cut" in text
 
 
-def test_the_model_reads_nothing_of_a_file_that_may_hold_secrets(project: Project) -> None:
+def test_patch_of_a_file_with_possible_secrets_returns_no_text(project: Project) -> None:
     editor(project).write("src/.env", "KEY=hidden\nMODE=slow\n")
     patch = (
         "*** Begin Patch\n*** Update File: src/.env\n@@\n-MODE=slow\n+MODE=fast\n*** End Patch\n"
@@ -154,7 +154,7 @@ def test_the_model_reads_nothing_of_a_file_that_may_hold_secrets(project: Projec
     assert (outcome.status, outcome.value.text()) == ("success", "M src/.env")
 
 
-def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(project: Project) -> None:
+def test_asking_file_makes_the_whole_patch_ask_and_shows_it(project: Project) -> None:
     both = UPDATE.replace("*** End", "*** Add File: /out/new.txt\n+hello\n*** End")
     seen = editor(project).run(calls(call("apply_patch", input=both)), "done", answers=[False])
     assert seen.statuses == ["denied"]
@@ -168,9 +168,7 @@ def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(projec
 @pytest.mark.parametrize(
     "odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\u200b"]
 )
-def test_a_change_of_what_other_programs_take_for_a_line_end_is_shown(
-    project: Project, odd: str
-) -> None:
+def test_change_of_an_unusual_line_separator_is_shown(project: Project, odd: str) -> None:
     editor(project).write("out/c.txt", "one two\n")
     patch = (
         f"*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-one two\n+one{odd}two\n*** End Patch\n"
@@ -183,7 +181,7 @@ def test_a_change_of_what_other_programs_take_for_a_line_end_is_shown(
     assert f"-one two\n+one{ascii(odd)[1:-1]}two\n" in seen.asked[0].preview.text()
 
 
-def test_a_file_that_only_gets_a_last_newline_is_shown(project: Project) -> None:
+def test_added_final_newline_is_shown(project: Project) -> None:
     editor(project).write("out/c.txt", "three")
     patch = "--- /out/c.txt\n+++ /out/c.txt\n@@ -1 +1 @@\n-three\n\\ No newline at end of file\n+three\n"
     seen = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True])
@@ -191,13 +189,13 @@ def test_a_file_that_only_gets_a_last_newline_is_shown(project: Project) -> None
     assert seen.asked[0].preview.text().endswith("-three\n\\ No newline at end of file\n+three\n")
 
 
-def test_an_empty_file_is_shown_too(project: Project) -> None:
+def test_empty_file_is_shown(project: Project) -> None:
     patch = "*** Begin Patch\n*** Add File: /out/new.txt\n*** End Patch\n"
     seen = editor(project).run(calls(call("apply_patch", input=patch)), "done", answers=[True])
     assert seen.asked[0].preview.text() == "out/new.txt: empty file created\n"
 
 
-def test_what_the_zones_forbid_is_refused_before_anybody_is_asked(project: Project) -> None:
+def test_forbidden_patch_is_refused_without_a_question(project: Project) -> None:
     delete = "*** Begin Patch\n*** Delete File: /out/c.txt\n*** End Patch\n"
     outside = "*** Begin Patch\n*** Add File: /etc/x\n+x\n*** End Patch\n"
     read_only = "*** Begin Patch\n*** Add File: /lib/x\n+x\n*** End Patch\n"
@@ -211,7 +209,7 @@ def test_what_the_zones_forbid_is_refused_before_anybody_is_asked(project: Proje
     assert (project.folder / "out/c.txt").exists()
 
 
-def test_a_move_needs_both_and_is_whole_or_not_at_all(project: Project) -> None:
+def test_move_needs_both_permissions_and_is_atomic(project: Project) -> None:
     move = UPDATE.replace("a.py\n", "a.py\n*** Move to: /src/moved.py\n")
     seen = editor(project).run(calls(call("apply_patch", input=move)), "done", answers=[True])
     assert [request.rule for request in seen.asked] == ["sandbox.zones.src.approval.delete"]
@@ -219,7 +217,7 @@ def test_a_move_needs_both_and_is_whole_or_not_at_all(project: Project) -> None:
     assert not (project.folder / "src/a.py").exists()
 
 
-def test_a_patch_that_fails_half_way_takes_back_what_it_may_not_delete(project: Project) -> None:
+def test_failed_patch_undoes_even_changes_that_it_may_not_delete(project: Project) -> None:
     editor(project).write("src/first", "")
     patch = (
         "*** Begin Patch\n*** Add File: /out/new/a\n+a\n*** Update File: /src/a.py\n-old = 1\n+new = 2\n"
@@ -231,7 +229,7 @@ def test_a_patch_that_fails_half_way_takes_back_what_it_may_not_delete(project: 
     assert not (project.folder / "out/new").exists()
 
 
-def test_files_that_change_while_somebody_reads_the_patch_ask_again(project: Project) -> None:
+def test_files_changed_during_the_question_ask_again(project: Project) -> None:
     target, answers = editor(project).folder / "out" / "c.txt", list[str]()
     patch = "*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-three\n+3\n*** End Patch\n"
 
@@ -251,7 +249,7 @@ def test_files_that_change_while_somebody_reads_the_patch_ask_again(project: Pro
 MARK = "[redacted:TOKEN]"
 
 
-def test_a_patch_adds_no_mark_of_a_secret_and_leaves_those_that_are_there(project: Project) -> None:
+def test_patch_adds_no_redaction_mark_and_keeps_existing_ones(project: Project) -> None:
     project = editor(project)
     project.write("src/env", f"old = 1\nkey = secret\nmark = {MARK}\n")
     patches = [
@@ -286,7 +284,7 @@ def swapping(project: Project) -> Callable[[Line], None]:
     return swap
 
 
-def test_a_patch_that_leads_elsewhere_since_it_was_judged_asks(project: Project) -> None:
+def test_patch_redirected_after_judging_asks(project: Project) -> None:
     editor(project).write("out/x", "three\n")
     turn = calls(call("apply_patch", input=LINKED))
     seen = project.run(turn, "done", answers=[False], sinks=(swapping(project),))
@@ -299,9 +297,7 @@ def test_a_patch_that_leads_elsewhere_since_it_was_judged_asks(project: Project)
 
 
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
-def test_a_patch_that_leads_to_what_is_blocked_since_it_was_judged_is_refused(
-    project: Project, mode: str
-) -> None:
+def test_patch_redirected_to_a_blocked_file_is_refused(project: Project, mode: str) -> None:
     editor(project).write("worker.yaml", WORKER.replace("write: ask", "write: blocked"))
     project.write("out/x", "three\n")
     turn = calls(call("apply_patch", input=LINKED))
@@ -310,7 +306,7 @@ def test_a_patch_that_leads_to_what_is_blocked_since_it_was_judged_is_refused(
     assert "zone 'out' blocks write" in str(seen.outcomes[0].error)
 
 
-def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(
+def test_grant_covers_one_patch_only(
     project: Project,
 ) -> None:
     there, back = (
@@ -324,7 +320,7 @@ def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(
 
 
 @pytest.mark.long
-def test_a_patch_that_is_too_long_to_preview_is_shown_as_it_was_given(project: Project) -> None:
+def test_patch_too_long_for_a_preview_is_shown_as_given(project: Project) -> None:
     long = f"*** Begin Patch\n*** Add File: /out/long.txt\n{'+a line of text' * 70_000}\n*** End Patch\n"
     seen = editor(project).run(calls(call("apply_patch", input=long)), "done", answers=[False])
     [request] = seen.asked

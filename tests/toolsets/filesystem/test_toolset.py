@@ -50,7 +50,7 @@ def refused(project: Project, tool: str, **args: Any) -> tuple[str, str | None]:
     return seen.outcomes[0].status, seen.outcomes[0].error
 
 
-def test_the_tools_are_there(worker: Project) -> None:
+def test_filesystem_tools_are_complete(worker: Project) -> None:
     tools = worker.run("hi").of(TurnStart)[0].tools
     reading = {"read_file", "list_files", "file_exists", "file_info", "list_dir", "grep_files"}
     assert reading | {"write_file", "edit_file", "delete_file", "apply_patch"} == set(tools)
@@ -70,7 +70,9 @@ def test_the_tools_are_there(worker: Project) -> None:
     ],
     ids=str,
 )
-def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
+def test_read_file_returns_the_requested_lines(
+    worker: Project, args: dict[str, Any], content: str
+) -> None:
     result = outcome(worker, "read_file", path="/src/a.txt", **args)
     first = args.get("offset", 1)
     read = FileContent(
@@ -97,7 +99,7 @@ def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
     ],
     ids=str,
 )
-def test_the_model_reads_lines_with_their_numbers_and_which_they_are(
+def test_file_content_has_line_numbers_and_a_range(
     worker: Project, args: dict[str, Any], text: str
 ) -> None:
     for name, content in {"empty": "", "open": "a\n\n", "unfinished": "a\nb"}.items():
@@ -105,7 +107,7 @@ def test_the_model_reads_lines_with_their_numbers_and_which_they_are(
     assert outcome(worker, "read_file", **{"path": "src/a.txt", **args}).value.text() == text
 
 
-def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> None:
+def test_read_in_a_zone_is_pre_approved_with_a_reason(worker: Project) -> None:
     seen = worker.run(calls(call("read_file", path="/src/a.txt")), "done")
     (decided,) = seen.of(ApprovalDecided)
     assert (decided.verdict, decided.by, decided.rule, decided.reason) == (
@@ -133,13 +135,13 @@ def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> 
     ],
     ids=str,
 )
-def test_what_cannot_be_read(worker: Project, args: dict[str, Any], sentence: str) -> None:
+def test_unreadable_file_is_an_error(worker: Project, args: dict[str, Any], sentence: str) -> None:
     (worker.folder / "src/binary").write_bytes(b"\x00\x01\x02\x03")
     (worker.folder / "src/latin").write_bytes("füße\n".encode("latin-1"))
     assert refused(worker, "read_file", **args) == ("error", sentence)
 
 
-def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
+def test_very_large_file_is_read_by_lines(worker: Project) -> None:
     line = "x" * 1023 + "\n"
     with (worker.folder / "src/large").open("w") as file:
         file.writelines(line * 1024 for _ in range(64))
@@ -167,7 +169,7 @@ def test_secrets_are_read_only_after_asking(worker: Project) -> None:
     assert seen.asked[0].reason == "'.env' may hold secrets"
 
 
-def test_listing(worker: Project) -> None:
+def test_list_files_returns_entries_of_a_folder(worker: Project) -> None:
     worker.write("src/folder/b.txt", "b")
     assert outcome(worker, "list_files", path="/").value == FileList(
         "/", ("output/", "scratch/", "src/"), 3
@@ -179,7 +181,7 @@ def test_listing(worker: Project) -> None:
     assert refused(worker, "list_files", path="/src/a.txt")[0] == "error"
 
 
-def test_a_listing_is_bounded(worker: Project) -> None:
+def test_listing_is_bounded(worker: Project) -> None:
     folder = worker.write("src/many/0000.txt", "").parent
     for number in range(1, MAX_LISTED + 3):
         (folder / f"{number:04}.txt").touch()
@@ -207,14 +209,14 @@ def test_a_listing_is_bounded(worker: Project) -> None:
         ("/src/a.txt/", False),
     ],
 )
-def test_whether_it_exists(worker: Project, path: str, exists: bool) -> None:
+def test_file_exists_reports_existence(worker: Project, path: str, exists: bool) -> None:
     value = outcome(worker, "file_exists", path=path).value
     name = path.removeprefix("/") or "/"
     text = f"{name} exists." if exists else f"{name} does not exist."
     assert value == Json({"path": name, "exists": exists}, model_text=text)
 
 
-def test_what_it_is(worker: Project) -> None:
+def test_file_info_reports_type_size_and_time(worker: Project) -> None:
     file = worker.folder / "src/a.txt"
     os.utime(file, (0, 1_700_000_000))
     modified = datetime.fromtimestamp(1_700_000_000, UTC).isoformat()
@@ -232,7 +234,7 @@ def test_what_it_is(worker: Project) -> None:
     )
 
 
-def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
+def test_line_numbers_equal_those_of_a_search(worker: Project) -> None:
     (worker.folder / "src/odd").write_bytes(
         "a\x0bb\u2028c\x85d\r\nsecond\rstill\n\nfourth".encode()
     )
@@ -247,7 +249,7 @@ def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
 # --- changing
 
 
-def test_writing_where_the_zone_pre_approves(worker: Project) -> None:
+def test_write_in_a_pre_approving_zone_does_not_ask(worker: Project) -> None:
     made = outcome(worker, "write_file", path="/scratch/deep/new.txt", content="né\n")
     assert (made.status, made.value) == (
         "success",
@@ -258,13 +260,13 @@ def test_writing_where_the_zone_pre_approves(worker: Project) -> None:
     assert (worker.read("scratch/deep/new.txt"), worker.read("scratch/old.txt")) == ("né\n", "new")
 
 
-def test_a_write_that_changes_nothing_is_told_alike_to_model_and_screen(worker: Project) -> None:
+def test_write_without_a_change_is_reported_to_model_and_screen(worker: Project) -> None:
     same = outcome(worker, "write_file", path="/scratch/old.txt", content="old").value
     assert same.text() == render_text(view_of(same)).strip() == "scratch/old.txt: no change"
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_writing_where_the_zone_asks_shows_the_change_first(worker: Project, answer: bool) -> None:
+def test_write_in_an_asking_zone_shows_the_change_first(worker: Project, answer: bool) -> None:
     seen = worker.run(
         calls(call("write_file", path="/output/report.md", content="final")),
         "done",
@@ -283,7 +285,7 @@ def test_writing_where_the_zone_asks_shows_the_change_first(worker: Project, ans
     assert seen.statuses == ["success" if answer else "denied"]
 
 
-def test_writing_over_what_is_not_text_does_not_pass_for_no_change(worker: Project) -> None:
+def test_overwriting_a_binary_file_is_shown_as_a_change(worker: Project) -> None:
     (worker.folder / "output/report.md").write_bytes(b"\xff")
     turn = calls(call("write_file", path="/output/report.md", content="\ufffd"))
     seen = worker.run(turn, "done", answers=[ApprovalDecision(True)])
@@ -293,7 +295,7 @@ def test_writing_over_what_is_not_text_does_not_pass_for_no_change(worker: Proje
     )
 
 
-def test_deleting(worker: Project) -> None:
+def test_delete_file_removes_files_and_empty_folders(worker: Project) -> None:
     assert outcome(worker, "delete_file", path="/scratch/old.txt").value == Text(
         "Deleted scratch/old.txt."
     )
@@ -303,7 +305,7 @@ def test_deleting(worker: Project) -> None:
 
 
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
-def test_deleting_what_a_zone_blocks(worker: Project, mode: str) -> None:
+def test_deletion_in_a_blocking_zone_is_blocked(worker: Project, mode: str) -> None:
     seen = worker.run(
         calls(call("delete_file", path="/output/report.md")), "done", answers=[], approval_mode=mode
     )
@@ -312,14 +314,14 @@ def test_deleting_what_a_zone_blocks(worker: Project, mode: str) -> None:
     assert worker.read("output/report.md") == "draft"
 
 
-def test_a_full_folder_is_not_deleted(worker: Project) -> None:
+def test_nonempty_folder_is_not_deleted(worker: Project) -> None:
     worker.write("scratch/full/a", "a")
     status, sentence = refused(worker, "delete_file", path="/scratch/full")
     assert (status, worker.read("scratch/full/a")) == ("error", "a")
     assert sentence == "'/scratch/full' is a folder that is not empty; delete the files in it first"
 
 
-def test_a_link_is_deleted_itself_wherever_it_leads(worker: Project) -> None:
+def test_link_is_deleted_instead_of_its_target(worker: Project) -> None:
     outside = worker.folder.parent / "outside.txt"
     outside.write_text("outside")
     for name, target in (("inside", "old.txt"), ("away", str(outside)), ("nowhere", "none")):
@@ -329,7 +331,7 @@ def test_a_link_is_deleted_itself_wherever_it_leads(worker: Project) -> None:
     assert (worker.read("scratch/old.txt"), outside.read_text()) == ("old", "outside")
 
 
-def test_a_large_file_is_stamped_as_a_whole_though_a_diff_shows_nothing_of_it(
+def test_large_file_without_a_diff_is_compared_completely(
     worker: Project,
 ) -> None:
     large = worker.folder / "output/large"
@@ -362,7 +364,7 @@ MARK = "[redacted:API_KEY]"
     ids=["new file", "instead of a secret", "once more", "another one"],
 )
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
-def test_the_mark_of_a_secret_is_not_written_into_a_file(
+def test_redaction_mark_is_not_written_into_a_file(
     worker: Project, old: str | None, new: str, mode: str
 ) -> None:
     if old is not None:
@@ -383,12 +385,12 @@ def test_the_mark_of_a_secret_is_not_written_into_a_file(
     "new",
     [f"{MARK} is a mark\n", "the mark is gone\n", "[redacted:]\n[redacted:a b]\nredacted:x\n"],
 )
-def test_a_mark_that_was_there_may_stay_or_go(worker: Project, new: str) -> None:
+def test_existing_redaction_mark_may_stay_or_go(worker: Project, new: str) -> None:
     worker.write("scratch/doc", f"a mark is {MARK}\n")
     assert outcome(worker, "write_file", path="/scratch/doc", content=new).status == "success"
 
 
-def test_what_a_zone_blocks_is_blocked_whatever_is_written(project: Project) -> None:
+def test_blocking_zone_blocks_every_content(project: Project) -> None:
     project.write("worker.yaml", ZONES.replace("write: ask, delete: blocked", "write: blocked"))
     project.write("src/a", "")
     assert outcome(project, "write_file", path="/output/new", content=MARK).status == "blocked"
@@ -422,7 +424,7 @@ def test_what_a_zone_blocks_is_blocked_whatever_is_written(project: Project) -> 
     ],
     ids=str,
 )
-def test_a_refusal_by_the_sandbox_is_an_error_and_nobody_is_asked(
+def test_refusal_by_the_sandbox_is_an_error_without_a_question(
     worker: Project, tool: str, args: dict[str, Any]
 ) -> None:
     (worker.folder / "scratch/escape").symlink_to(worker.folder / "worker.yaml")
@@ -442,7 +444,7 @@ def changes(seen: Seen) -> list[str]:
     return [event.request.reason for event in seen.of(ApprovalRequired)]
 
 
-def test_without_zones_the_working_directory_is_one_and_every_change_asks(project: Project) -> None:
+def test_working_directory_is_the_default_zone_and_changes_ask(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     project.write("a.txt", "a")
     turn = calls(
@@ -461,7 +463,7 @@ def test_without_zones_the_working_directory_is_one_and_every_change_asks(projec
     assert (project.read("b.txt"), project.read("a.txt")) == ("b", "a")
 
 
-def test_the_worker_can_tighten_the_zones(project: Project) -> None:
+def test_worker_can_tighten_the_zones(project: Project) -> None:
     project.write(
         "worker.yaml",
         ZONES.replace(
@@ -482,7 +484,7 @@ def test_the_worker_can_tighten_the_zones(project: Project) -> None:
     ]
 
 
-def test_looking_at_a_worker_makes_no_folder_and_changes_no_verdict(project: Project) -> None:
+def test_inspecting_a_worker_creates_no_folder_and_changes_no_verdict(project: Project) -> None:
     project.write("worker.yaml", ZONES)
     project.write("src/a", "")
     before = sorted(path.name for path in project.folder.iterdir())

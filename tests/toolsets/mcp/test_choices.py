@@ -56,7 +56,7 @@ def test_choices_are_shown_and_picked_by_value_or_title(
     assert options == [("Superman", "Green Lantern"), ("Cat", "Dog"), None, None]
 
 
-def test_what_is_no_choice_is_asked_again(project: Project) -> None:
+def test_invalid_choice_is_asked_again(project: Project) -> None:
     worker(project, "chooses", elicitation=True)
     lines = ["y", "Batman", "", "huge", "Superman", "hero-1", "large"]
     seen, prompts = attended(project, ECHO, "done", lines=lines)
@@ -68,7 +68,7 @@ def test_what_is_no_choice_is_asked_again(project: Project) -> None:
     assert prompts[5:] == [HERO, SIZES]
 
 
-def test_a_form_that_never_fits_is_declined_and_that_is_said(project: Project) -> None:
+def test_form_without_a_valid_answer_is_declined_and_reported(project: Project) -> None:
     worker(project, "chooses", elicitation=True)
     seen, _ = attended(project, ECHO, "done", lines=["y", "x", "", "", "Superman", "x", "x"])
     assert answered(seen) == {"action": "decline"}
@@ -83,9 +83,7 @@ VALUES = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, unique=True
     values=VALUES,
     titles=st.lists(st.sampled_from(["a", "b", "A", "x", "X", "y"]), min_size=4, max_size=4),
 )
-def test_each_option_that_is_shown_picks_a_choice_of_its_own(
-    values: list[str], titles: list[str]
-) -> None:
+def test_each_shown_option_selects_its_own_choice(values: list[str], titles: list[str]) -> None:
     listed = [
         {"const": value, "title": title} for value, title in zip(values, titles, strict=False)
     ]
@@ -104,5 +102,5 @@ def test_each_option_that_is_shown_picks_a_choice_of_its_own(
         {"anyOf": [{"const": 1}, {"type": "string"}]},
     ],
 )
-def test_fields_without_choices_have_none(declared: Any) -> None:
+def test_fields_without_choices_have_no_options(declared: Any) -> None:
     assert choices_of(declared, {}) is None

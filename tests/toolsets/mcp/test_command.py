@@ -26,7 +26,7 @@ def mcp(*args: str) -> CommandEvent:
     return CommandEvent("mcp", args)
 
 
-def test_servers_are_listed_turned_off_and_on_and_connected_to_anew(project: Project) -> None:
+def test_servers_are_listed_disabled_enabled_and_reconnected(project: Project) -> None:
     servers(project, {"s": definition("plain"), "gone": definition("absent")})
     go = UserInput("input", "go")
     said = [
@@ -56,7 +56,7 @@ def test_servers_are_listed_turned_off_and_on_and_connected_to_anew(project: Pro
     ]
 
 
-def test_what_mcp_does_not_take(project: Project) -> None:
+def test_invalid_mcp_arguments_are_reported(project: Project) -> None:
     servers(project, {"time": definition("plain")})
     told = told_after(
         project, mcp("off"), mcp("of", "time"), mcp("off", "tme"), mcp("on", "time", "x")
@@ -70,6 +70,6 @@ def test_what_mcp_does_not_take(project: Project) -> None:
     assert "did you mean 'time'?" in told[2]
 
 
-def test_a_worker_without_servers(project: Project) -> None:
+def test_mcp_command_without_servers_says_so(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
     assert told_after(project, mcp()) == ["this worker has no toolset 'mcp'"]

@@ -13,10 +13,10 @@ def spelled(line: str) -> str:
     return pinned_spelling(command, args)
 
 
-def test_what_says_no_version_is_written_with_one() -> None:
+def test_launcher_line_without_a_version_is_corrected() -> None:
     lines = {line: fixed for row in launchers() for line, fixed in row.floating.items()}
     assert {line: spelled(line) for line in lines} == lines
 
 
-def test_what_says_its_version_or_fetches_nothing_stays() -> None:
+def test_launcher_line_with_a_version_is_unchanged() -> None:
     assert [line for row in launchers() for line in row.pinned if spelled(line)] == []

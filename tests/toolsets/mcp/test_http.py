@@ -81,7 +81,7 @@ def _nothing_seen() -> None:
     SEEN.clear()
 
 
-def test_a_call_with_headers_from_the_environment(
+def test_call_sends_headers_from_the_environment(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCS_TOKEN", "of-the-person")
@@ -92,7 +92,7 @@ def test_a_call_with_headers_from_the_environment(
     assert {headers.get("authorization") for headers in SEEN} == {"Bearer of-the-person"}
 
 
-def test_a_redirect_to_another_server_is_not_followed(project: Project) -> None:
+def test_redirect_to_another_server_is_not_followed(project: Project) -> None:
     with served(make_app()) as elsewhere, served(answering(307, elsewhere), lifespan="off") as url:
         worker(project, url, ", headers: {Authorization: secret}")
         assert count(project).statuses == ["not_found"]
@@ -110,7 +110,9 @@ def test_a_redirect_to_another_server_is_not_followed(project: Project) -> None:
         (500, "Server returned an error response; its last output: HTTP 500 Internal Server Error"),
     ],
 )
-def test_a_server_that_refuses_says_how(project: Project, status: int, problem: str) -> None:
+def test_refusing_server_is_reported_with_its_reason(
+    project: Project, status: int, problem: str
+) -> None:
     with served(answering(status), lifespan="off") as url:
         worker(project, url, ", required: true, headers: {Authorization: Bearer expired}")
         project.write("script.yaml", "turns: [{text: done}]\n")
@@ -118,7 +120,7 @@ def test_a_server_that_refuses_says_how(project: Project, status: int, problem: 
     assert (done.returncode, problem in done.stderr) == (7, True), done.stderr
 
 
-def test_a_server_that_is_down_is_a_warning(project: Project) -> None:
+def test_unreachable_server_is_a_warning(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     worker(project, f"http://127.0.0.1:{port}/mcp", ", connect_timeout: 5")

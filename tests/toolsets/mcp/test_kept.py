@@ -29,7 +29,7 @@ def approved(project: Project, tool: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project) -> None:
+def test_server_that_was_never_started_is_a_row_that_says_so(project: Project) -> None:
     left = project.folder / "left"
     worker(project, "writes", "", "{default: preApproved, tools: {s__echo: ask}}", str(left))
     assert listed(project) == {"s": UNSEEN}
@@ -48,7 +48,7 @@ def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project)
     assert not left.exists()
 
 
-def test_what_is_known_of_a_server_stays_known_where_its_program_is_gone(project: Project) -> None:
+def test_known_tools_of_a_server_stay_known_without_its_program(project: Project) -> None:
     (project.folder / "server.py").write_text(Path(SERVER).read_text())
     entry = f"{{command: {json.dumps(sys.executable)}, args: [server.py, plain]}}"
     servers(project, {"s": entry})
@@ -67,7 +67,7 @@ def by_session(project: Project) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("see", [by_test, by_session])
-def test_what_was_seen_is_listed_and_judged(
+def test_known_tools_are_listed_and_judged(
     project: Project, see: Callable[[Project], None]
 ) -> None:
     worker(project, "resources")
@@ -84,7 +84,7 @@ def test_what_was_seen_is_listed_and_judged(
     assert (row["tools"], row["seen"][:2]) == (1, "20")
 
 
-def test_what_a_server_has_now_counts_in_a_session(project: Project) -> None:
+def test_session_updates_the_known_tools(project: Project) -> None:
     described = project.write("described", "Say it back.")
     worker(project, "described", "", "{default: preApproved}", str(described))
     by_test(project)
@@ -96,7 +96,7 @@ def test_what_a_server_has_now_counts_in_a_session(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_another_definition_is_another_server(project: Project) -> None:
+def test_changed_definition_is_another_server(project: Project) -> None:
     worker(project, "plain")
     by_test(project)
     assert set(listed(project)) == {"s__echo"}
@@ -109,7 +109,7 @@ def test_another_definition_is_another_server(project: Project) -> None:
     assert (set(listed(project)), failures) == ({"other__echo"}, [])
 
 
-def test_a_file_of_the_folder_makes_a_server_one_of_that_folder(project: Project) -> None:
+def test_definition_file_in_a_folder_binds_the_server_to_it(project: Project) -> None:
     config = {
         "mcp": {"servers": {"own": {"command": sys.executable, "args": ["server.py", "plain"]}}}
     }
@@ -128,7 +128,7 @@ def test_a_file_of_the_folder_makes_a_server_one_of_that_folder(project: Project
     }
 
 
-def test_a_server_of_ones_own_is_looked_at_by_its_name(project: Project) -> None:
+def test_user_server_is_inspected_by_name(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {own: null}}}\n")
     project.home.mkdir(exist_ok=True)
     (project.home / "config.yaml").write_text(json.dumps(CONFIG))
@@ -137,7 +137,7 @@ def test_a_server_of_ones_own_is_looked_at_by_its_name(project: Project) -> None
     assert set(listed(project)) == {"own__echo"}
 
 
-def test_a_server_of_the_folder_is_looked_at_by_its_name_once_it_is_trusted(
+def test_project_server_is_inspected_by_name_once_trusted(
     project: Project,
 ) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {own: null}}}\n")

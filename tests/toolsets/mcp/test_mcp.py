@@ -68,7 +68,7 @@ def told(seen: Seen, level: str = "warning") -> list[str]:
     return [event.message for event in seen.of(StatusEvent) if event.level == level]
 
 
-def test_they_ask_unless_the_worker_says_otherwise(project: Project) -> None:
+def test_mcp_tools_ask_unless_the_worker_decides(project: Project) -> None:
     worker(project, "plain", approval="{}")
     assert run(project, "s__echo").statuses == ["denied"]
     worker(project, "plain", approval="{tools: {s__echo: preApproved}}")
@@ -89,7 +89,7 @@ HINTED = ("s__reads", "s__plain", "s__surfs", "s__writes", "s__silent")
         (", believe_hints: true", ["success", "success", "blocked", "blocked", "blocked"]),
     ],
 )
-def test_what_a_server_says_of_its_tools_counts_only_where_it_is_believed(
+def test_hints_of_a_server_count_only_if_trusted(
     project: Project, more: str, statuses: list[str]
 ) -> None:
     worker(project, "hints", more)
@@ -97,7 +97,7 @@ def test_what_a_server_says_of_its_tools_counts_only_where_it_is_believed(
     assert run(project, *HINTED).statuses == ["success"] * 5
 
 
-def test_a_hint_is_not_consent(project: Project) -> None:
+def test_hint_is_not_consent(project: Project) -> None:
     worker(project, "hints", ", believe_hints: true", approval="{}")
     assert run(project, *HINTED).statuses == ["denied"] * 5
 
@@ -112,7 +112,7 @@ def test_a_hint_is_not_consent(project: Project) -> None:
         ("fails", "", "error", "it broke"),
     ],
 )
-def test_calls_that_fail(
+def test_failed_calls_have_their_status_and_message(
     project: Project, mode: str, more: str, status: str, sentence: str
 ) -> None:
     worker(project, mode, more)
@@ -132,16 +132,14 @@ def test_calls_that_fail(
         ("listless", ", connect_timeout: 1", "it did not answer within 1 s"),
     ],
 )
-def test_a_server_that_is_not_there_is_a_warning(
-    project: Project, mode: str, more: str, sentence: str
-) -> None:
+def test_missing_server_is_a_warning(project: Project, mode: str, more: str, sentence: str) -> None:
     worker(project, mode, more)
     seen = run(project, "s__echo")
     assert seen.statuses == ["not_found"]
     assert any("MCP server s is not connected" in said and sentence in said for said in told(seen))
 
 
-def test_a_server_whose_tools_take_too_long_to_check_offers_none(
+def test_server_with_expensive_schemas_offers_no_tools(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(toolset, "CHECK_TIMEOUT", -1.0)
@@ -152,7 +150,7 @@ def test_a_server_whose_tools_take_too_long_to_check_offers_none(
     assert [said for said in told(seen) if "too long" in said] == [problem]
 
 
-def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project: Project) -> None:
+def test_missing_server_is_reported_despite_quiet_mode(project: Project) -> None:
     worker(project, "absent")
     project.write("script.yaml", "turns: [{text: done}]\n")
     done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p")
@@ -162,7 +160,7 @@ def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project:
 
 
 @pytest.mark.parametrize("mode", ["absent", pytest.param("mute", marks=pytest.mark.long)])
-def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mode: str) -> None:
+def test_missing_required_server_is_exit_7(project: Project, mode: str) -> None:
     servers(
         project,
         {
@@ -185,7 +183,7 @@ def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mod
     assert project.forge("worker", "check", "worker.yaml").returncode == 0
 
 
-def test_what_is_not_a_message_is_told_once(project: Project) -> None:
+def test_output_that_is_not_a_message_is_reported_once(project: Project) -> None:
     worker(project, "garbage")
     seen = run(project, "s__echo")
     assert seen.statuses == ["success"]
@@ -203,7 +201,7 @@ def test_what_is_not_a_message_is_told_once(project: Project) -> None:
         ("malformed", "?"),
     ],
 )
-def test_a_bad_tool_is_left_out_by_name_and_the_others_work(
+def test_invalid_tool_is_left_out_by_name_and_others_work(
     project: Project, mode: str, left_out: str
 ) -> None:
     worker(project, mode)
@@ -212,7 +210,7 @@ def test_a_bad_tool_is_left_out_by_name_and_the_others_work(
     assert any(f"MCP server s: tool {left_out} rejected" in said for said in told(seen))
 
 
-def test_schemas_that_could_take_for_ever_are_left_out_or_refused(project: Project) -> None:
+def test_potentially_endless_schemas_are_left_out_or_refused(project: Project) -> None:
     worker(project, "odd schemas")
     slow = {"text": "a" * 60 + "!"}
     seen = run(project, "s__echo", "s__later", "s__linear", args=slow)
@@ -224,7 +222,7 @@ def test_schemas_that_could_take_for_ever_are_left_out_or_refused(project: Proje
     assert "uses lookaround, backreferences or large repetitions" in left_out["looks"]
 
 
-def test_tools_that_only_run_as_tasks_are_left_out_by_name(project: Project) -> None:
+def test_task_only_tools_are_left_out_by_name(project: Project) -> None:
     worker(project, "tasks")
     seen = run(project, "s__echo", "s__slow")
     assert seen.statuses == ["success", "not_found"]
@@ -234,20 +232,20 @@ def test_tools_that_only_run_as_tasks_are_left_out_by_name(project: Project) -> 
     ]
 
 
-def test_a_server_with_thousands_of_tools_ends_nothing_but_itself(project: Project) -> None:
+def test_server_with_thousands_of_tools_fails_alone(project: Project) -> None:
     servers(project, {"s": definition("thousands"), "p": definition("plain")})
     seen = run(project, "p__echo")
     assert seen.statuses == ["success"]
     assert any("it offers more than 2,000 tools" in said for said in told(seen))
 
 
-def test_a_required_field_with_a_default_is_filled_in(project: Project) -> None:
+def test_required_field_with_a_default_is_filled_in(project: Project) -> None:
     worker(project, "defaults")
     seen = run(project, "s__echo")
     assert seen.statuses == ["success"]
 
 
-def test_no_key_of_a_provider_reaches_a_server(project: Project, monkeypatch) -> None:
+def test_provider_keys_do_not_reach_a_server(project: Project, monkeypatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
     monkeypatch.setenv("DOCS_TOKEN", "given by name")
     worker(project, "environment", ", env: {TOKEN: 'x ${DOCS_TOKEN}'}")
@@ -257,7 +255,7 @@ def test_no_key_of_a_provider_reaches_a_server(project: Project, monkeypatch) ->
     assert environment["TOKEN"] == "x given by name"
 
 
-def test_a_variable_that_is_not_set(project: Project) -> None:
+def test_unset_variable_is_an_error(project: Project) -> None:
     worker(project, "plain", ", env: {TOKEN: '${NO_SUCH}'}")
     project.write("script.yaml", "turns: [{text: done}]\n")
     done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml")
@@ -266,7 +264,7 @@ def test_a_variable_that_is_not_set(project: Project) -> None:
 
 
 @pytest.mark.parametrize("named", ["{s: null}", "[s]"])
-def test_a_server_that_the_user_defines(project: Project, named: str) -> None:
+def test_user_defined_server_is_used(project: Project, named: str) -> None:
     toolset = f"{{servers: {named}, approval: {{default: preApproved}}}}"
     project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {toolset}}}\n")
     (project.home).mkdir(exist_ok=True)
@@ -276,7 +274,7 @@ def test_a_server_that_the_user_defines(project: Project, named: str) -> None:
 
 
 @pytest.mark.long
-def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
+def test_list_of_servers_rejects_duplicate_names(project: Project) -> None:
     said = {}
     for given_names in ("[7]", "[{s: {command: x}}]", "[s, s]", "[null]", "[gone]", '["a b"]'):
         project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp: {{servers: {given_names}}}\n")
@@ -296,7 +294,7 @@ def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
         max_size=20,
     )
 )
-def test_names_are_clean_and_no_two_alike(tools: list[str]) -> None:
+def test_tool_names_are_normalised_and_unique(tools: list[str]) -> None:
     """A server cannot take the name of a tool from it by listing one like it first."""
     names = names_for("server", tools)
     assert len(set(names.values())) == len(tools)
@@ -304,13 +302,13 @@ def test_names_are_clean_and_no_two_alike(tools: list[str]) -> None:
     assert names.get("a_b", "server__a_b") == "server__a_b"
 
 
-def test_a_tool_that_a_server_lists_twice_is_one_tool_under_its_own_name(project: Project) -> None:
+def test_tool_listed_twice_by_a_server_appears_once(project: Project) -> None:
     worker(project, "twice", approval="{default: preApproved, tools: {s__echo: blocked}}")
     (result,) = run(project, "s__echo").of(ToolResult)
     assert result.status == "blocked"
 
 
-def test_progress_is_that_of_the_call(project: Project) -> None:
+def test_progress_belongs_to_its_call(project: Project) -> None:
     worker(project, "progress")
     seen = run(project, "s__echo")
     steps = [
@@ -319,7 +317,7 @@ def test_progress_is_that_of_the_call(project: Project) -> None:
     assert steps == [("step 1", 0.5), ("step 2", 1.0)]
 
 
-def test_what_a_server_logs_and_writes_to_standard_error_is_for_the_trace(project: Project) -> None:
+def test_server_logs_and_standard_error_go_to_the_trace(project: Project) -> None:
     worker(project, "logs")
     said = told(run(project, "s__echo"), "debug")
     assert "MCP server s logs info: what it logs" in said
@@ -351,7 +349,7 @@ hello
         ("mixed", Text(MIXED, files=PARTS)),
     ],
 )
-def test_what_results_become(project: Project, mode: str, value: ResultValue) -> None:
+def test_results_of_a_server_are_converted(project: Project, mode: str, value: ResultValue) -> None:
     worker(project, mode)
     seen = run(project, "s__echo")
     assert seen.outcomes[0].value == value
@@ -360,7 +358,7 @@ def test_what_results_become(project: Project, mode: str, value: ResultValue) ->
     assert line.event.value == value
 
 
-def test_an_interrupt_cancels_the_call_at_the_server(project: Project) -> None:
+def test_interrupt_cancels_the_call_at_the_server(project: Project) -> None:
     left, stop = project.folder / "left", InterruptSignal()
     worker(project, "waits", "", "{default: preApproved}", str(left))
     watch = threading.Thread(target=interrupt_when, args=(left, "called", stop), daemon=True)
@@ -399,7 +397,7 @@ def test_resources_are_listed_and_read(project: Project) -> None:
     assert run(project, "list_mcp_resources", args={}).statuses == ["denied"]
 
 
-def test_a_tool_that_changed_since_it_was_approved_asks_again(project: Project) -> None:
+def test_tool_changed_since_its_approval_asks_again(project: Project) -> None:
     described = project.write("described", "Say it back.")
     worker(project, "described", "", "{tools: {s__echo: preApproved}}", str(described))
     assert run(project, "s__echo").statuses == ["success"]
@@ -439,7 +437,7 @@ server.run()
 """
 
 
-def test_a_tool_that_comes_while_a_session_lasts(project: Project) -> None:
+def test_tool_added_during_a_session_is_offered(project: Project) -> None:
     project.write("growing.py", GROWING)
     servers(project, {"s": f"{{command: {json.dumps(sys.executable)}, args: [growing.py]}}"})
     seen = project.run(
@@ -448,7 +446,7 @@ def test_a_tool_that_comes_while_a_session_lasts(project: Project) -> None:
     assert seen.statuses == ["success"] * 3
 
 
-def test_a_tool_is_not_called_where_it_is_not_known_what_was_approved(project: Project) -> None:
+def test_tool_with_unknown_approval_state_is_not_called(project: Project) -> None:
     described = project.write("described", "Say it back.")
     worker(project, "described", "", "{tools: {s__echo: preApproved}}", str(described))
     assert run(project, "s__echo").statuses == ["success"]
@@ -458,7 +456,7 @@ def test_a_tool_is_not_called_where_it_is_not_known_what_was_approved(project: P
         run(project, "s__echo")
 
 
-def test_a_server_that_comes_from_elsewhere_asks_again(project: Project) -> None:
+def test_server_from_another_source_asks_again(project: Project) -> None:
     worker(project, "plain")
     assert run(project, "s__echo").statuses == ["success"]
     worker(project, "plain", ", timeout: 5")
@@ -467,7 +465,7 @@ def test_a_server_that_comes_from_elsewhere_asks_again(project: Project) -> None
     assert run(project, "s__echo").statuses == ["denied"]
 
 
-def test_servers_are_connected_side_by_side(project: Project, tmp_path: Path) -> None:
+def test_servers_are_connected_in_parallel(project: Project, tmp_path: Path) -> None:
     """Each of them waits until all are there."""
     (tmp_path / "there").mkdir()
     servers(
@@ -476,7 +474,7 @@ def test_servers_are_connected_side_by_side(project: Project, tmp_path: Path) ->
     assert run(project, *(f"s{number}__echo" for number in range(5))).statuses == ["success"] * 5
 
 
-def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
+def test_omitted_tool_is_a_row_with_the_reason(project: Project) -> None:
     servers(
         project, {"a": definition("unsound"), "b": definition("absent"), "c": definition("plain")}
     )
@@ -494,7 +492,7 @@ def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("bwrap")
-def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> None:
+def test_confined_server_sees_the_zones_but_not_the_home(project: Project) -> None:
     home = project.folder.parent / "person"
     secret = home / ".ssh" / "id"
     secret.parent.mkdir(parents=True)
@@ -520,7 +518,7 @@ def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> 
 
 @pytest.mark.long
 @pytest.mark.needs("linux")
-def test_no_server_outlives_a_forge_that_is_killed(project: Project) -> None:
+def test_servers_of_a_killed_forge_end(project: Project) -> None:
     worker(project, "pid", ", env: {LONG: 'yes'}")
     project.write("tools.py", WAIT)
     project.write(

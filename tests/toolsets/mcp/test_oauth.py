@@ -76,7 +76,7 @@ def kept(project: Project) -> dict[str, dict[str, object]]:
     return json.loads((project.home / "mcp-tokens.json").read_text())
 
 
-def test_whoever_logs_in_can_use_the_server_until_they_log_out(
+def test_logged_in_user_can_use_the_server_until_logout(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
     use(project, guarded.base)
@@ -99,7 +99,7 @@ def test_whoever_logs_in_can_use_the_server_until_they_log_out(
 REGISTERED = ", oauth: {{client_id: me, client_secret: '${{THE_SECRET}}', scopes: [words]{more}}}"
 
 
-def test_a_client_that_was_registered_by_hand(
+def test_manually_registered_client_can_log_in(
     project: Project, guarded: Authority, browser: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guarded.registers, guarded.known = False, {"me": "s3cret-value"}
@@ -122,7 +122,7 @@ def test_a_client_that_was_registered_by_hand(
     assert guarded.asked_scopes == {"words"}
 
 
-def test_a_client_that_acts_for_itself_needs_no_person(
+def test_client_credentials_need_no_person(
     project: Project, guarded: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guarded.registers, guarded.known = False, {"me": "s3cret-value"}
@@ -143,13 +143,13 @@ def test_a_client_that_acts_for_itself_needs_no_person(
         ("{scopes: ['a b']}", "scopes"),
     ],
 )
-def test_what_is_said_of_oauth_has_to_fit(project: Project, oauth: str, says: str) -> None:
+def test_invalid_oauth_settings_are_errors(project: Project, oauth: str, says: str) -> None:
     use(project, "http://127.0.0.1:9", f", oauth: {oauth}")
     code, _, err = run(project)
     assert (code, says in err) == (3, True), err
 
 
-def test_rights_that_are_missing_are_named_and_asked_for_at_the_next_login(
+def test_missing_scopes_are_named_and_requested_at_the_next_login(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
     use(project, guarded.base)
@@ -164,7 +164,7 @@ def test_rights_that_are_missing_are_named_and_asked_for_at_the_next_login(
     assert run(project)[:2] == (0, '{"result": 2}\n')
 
 
-def test_rights_that_a_login_did_not_bring_are_not_asked_for_again(
+def test_scopes_that_a_login_did_not_grant_are_not_requested_again(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
     guarded.call_scope, guarded.is_generous = "words:count", False
@@ -178,7 +178,7 @@ def test_rights_that_a_login_did_not_bring_are_not_asked_for_again(
     assert "forge mcp login" not in out
 
 
-def test_rights_that_a_client_cannot_get_for_itself(
+def test_scopes_unavailable_to_client_credentials_are_reported(
     project: Project, guarded: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guarded.registers, guarded.known = False, {"me": "s3cret-value"}
@@ -192,7 +192,7 @@ def test_rights_that_a_client_cannot_get_for_itself(
 
 
 @pytest.mark.long
-def test_tokens_that_have_ended_are_renewed_and_kept(
+def test_expired_tokens_are_renewed_and_stored(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
     use(project, guarded.base)
@@ -215,7 +215,7 @@ def test_tokens_that_have_ended_are_renewed_and_kept(
     assert (code, "forge mcp login docs" in err, "Traceback" in err) == (7, True, False)
 
 
-def test_a_person_who_is_there_is_told_and_the_session_begins(
+def test_login_required_is_reported_and_the_session_starts(
     project: Project, guarded: Authority
 ) -> None:
     use(project, guarded.base)
@@ -239,7 +239,7 @@ def test_a_person_who_is_there_is_told_and_the_session_begins(
 
 
 @pytest.mark.long
-def test_a_server_that_a_worker_defines(
+def test_server_defined_by_a_worker_can_be_used(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
     use(project, guarded.base)
@@ -258,7 +258,7 @@ def test_a_server_that_a_worker_defines(
 
 
 @pytest.mark.long
-def test_somebody_who_does_not_agree(
+def test_denied_login_is_reported(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
     use(project, guarded.base)
@@ -269,7 +269,7 @@ def test_somebody_who_does_not_agree(
 
 
 @pytest.mark.long
-def test_what_cannot_be_logged_in_to(project: Project, guarded: Authority) -> None:
+def test_impossible_login_is_reported(project: Project, guarded: Authority) -> None:
     use(project, guarded.base)
     alone = project.forge("mcp", "login", "docs", env=NO_DISPLAY)
     assert (alone.returncode, "neither a browser nor a terminal is available" in alone.stderr) == (
@@ -292,7 +292,7 @@ def test_what_cannot_be_logged_in_to(project: Project, guarded: Authority) -> No
     )
 
 
-def test_a_server_that_wants_no_login(project: Project) -> None:
+def test_server_without_login_says_so(project: Project) -> None:
     with served(make_app()) as url:
         use(project, url.removesuffix("/mcp"))
         assert (
@@ -311,7 +311,7 @@ def code_alone(address: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("paste", [whole_address, code_alone])
-def test_without_a_browser_what_it_ends_at_is_pasted(
+def test_final_address_is_pasted_without_a_browser(
     project: Project, guarded: Authority, paste: Callable[[str], str]
 ) -> None:
     use(project, guarded.base)
@@ -358,9 +358,7 @@ def redirected(page: str) -> str:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"x": 7}'])
-def test_a_file_of_tokens_that_cannot_be_read_is_never_written_over(
-    project: Project, content: str
-) -> None:
+def test_unreadable_token_file_is_never_overwritten(project: Project, content: str) -> None:
     use(project, "http://127.0.0.1:9")
     file = Path(project.home / "mcp-tokens.json")
     file.write_text(content)

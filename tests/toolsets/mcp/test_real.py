@@ -37,7 +37,7 @@ def texts(seen: Seen) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.needs("git")
-def test_the_servers_time_and_git(project: Project) -> None:
+def test_real_servers_time_and_git_work(project: Project) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     subprocess.run(["git", "init", "-q", "repo"], cwd=project.folder, check=True)
     commit = [
@@ -71,7 +71,7 @@ def npm() -> Path:
 
 
 @pytest.mark.needs("npm-servers")
-def test_the_servers_everything_and_filesystem(project: Project, npm: Path) -> None:
+def test_real_servers_everything_and_filesystem_work(project: Project, npm: Path) -> None:
     project.write("note.txt", "what is written")
     worker(
         project,
@@ -97,7 +97,7 @@ def test_the_servers_everything_and_filesystem(project: Project, npm: Path) -> N
 
 
 @pytest.mark.needs("npm-servers")
-def test_the_server_everything_over_http(project: Project, npm: Path) -> None:
+def test_real_server_everything_works_over_http(project: Project, npm: Path) -> None:
     with served(npm / "mcp-server-everything") as url:
         worker(project, every=f"{{url: {json.dumps(url)}}}")
         assert texts(project.run(calls(call("every__echo", message="hello")), "done")) == [

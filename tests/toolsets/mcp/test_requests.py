@@ -69,7 +69,7 @@ def test_roots_are_the_zones(project: Project) -> None:
 
 
 @pytest.mark.parametrize("mode", ["samples", "elicits", "links"])
-def test_what_the_worker_does_not_allow_is_refused(project: Project, mode: str) -> None:
+def test_request_that_the_worker_does_not_allow_is_refused(project: Project, mode: str) -> None:
     worker(project, mode)
     seen = project.run(ECHO, "done", answers=[])
     assert "code" in answered(seen)
@@ -77,7 +77,7 @@ def test_what_the_worker_does_not_allow_is_refused(project: Project, mode: str) 
 
 
 @pytest.mark.parametrize(("mode", "key"), [("samples", "sampling"), ("elicits", "elicitation")])
-def test_what_the_person_closes_for_all_servers_is_refused(
+def test_request_disabled_in_the_user_config_is_refused(
     project: Project, mode: str, key: str
 ) -> None:
     worker(project, mode, **{key: True})
@@ -109,7 +109,7 @@ def test_sampling_asks_once_in_a_session(project: Project, where: str) -> None:
     assert sum("the MCP server s got an answer from" in sentence for sentence in told) == 2
 
 
-def test_sampling_that_is_denied_or_that_nobody_can_allow(project: Project) -> None:
+def test_sampling_is_denied_by_a_person_or_without_one(project: Project) -> None:
     worker(project, "samples", sampling=True)
     seen = project.run(ECHO, "done", answers=[ApprovalDecision(False, note="not today")])
     assert "not today" in answered(seen)["message"]
@@ -128,7 +128,7 @@ def test_sampling_counts_in_the_limits(project: Project) -> None:
     assert seen.result.status == "limit"
 
 
-def test_a_form_is_filled_in_line_by_line(project: Project) -> None:
+def test_form_is_filled_in_line_by_line(project: Project) -> None:
     worker(project, "elicits", elicitation=True)
     seen, prompts = attended(project, ECHO, "done", lines=["y", "0", "blue", "3"])
     assert answered(seen) == {"action": "accept", "content": {"size": 3, "colour": "blue"}}
@@ -139,13 +139,13 @@ def test_a_form_is_filled_in_line_by_line(project: Project) -> None:
 
 
 @pytest.mark.parametrize("lines", [["n"], ["y", ""]])
-def test_a_form_is_declined(project: Project, lines: list[str]) -> None:
+def test_form_can_be_declined(project: Project, lines: list[str]) -> None:
     worker(project, "elicits", elicitation=True)
     seen, _ = attended(project, ECHO, "done", lines=lines)
     assert answered(seen) == {"action": "decline"}
 
 
-def test_the_time_of_a_call_stands_still_while_a_person_answers(project: Project) -> None:
+def test_time_of_an_answer_does_not_count_for_the_call(project: Project) -> None:
     worker(project, "elicits", elicitation=True, timeout=1)
     bus = EventBus()
 
@@ -212,7 +212,7 @@ server.run()
 
 
 @pytest.mark.long
-def test_a_server_of_the_newer_protocol_asks_for_both_at_once(project: Project) -> None:
+def test_server_with_the_newer_protocol_asks_for_both_at_once(project: Project) -> None:
     project.write("modern.py", MODERN)
     worker(project, "", args=["modern.py"], sampling=True, elicitation=True)
     seen, prompts = attended(
@@ -243,7 +243,7 @@ server.run()
 """
 
 
-def test_a_server_that_asks_in_the_middle_of_a_call(project: Project) -> None:
+def test_server_may_ask_during_a_call(project: Project) -> None:
     project.write("pushing.py", PUSHING)
     worker(project, "", args=["pushing.py"], elicitation=True)
     refused = project.run(ECHO, "done").outcomes[0]
@@ -252,7 +252,7 @@ def test_a_server_that_asks_in_the_middle_of_a_call(project: Project) -> None:
     assert answered(project.run(ECHO, "done")) == {"result": "decline"}
 
 
-def test_nobody_to_fill_it_in(project: Project) -> None:
+def test_form_without_a_person_is_declined(project: Project) -> None:
     worker(project, "elicits", elicitation=True)
     assert answered(project.run(ECHO, "done")) == {"action": "decline"}
 
@@ -290,7 +290,7 @@ def said_by_user(events: list[Event]) -> list[str]:
     return [message.text for message in messages if message.role == "user"]
 
 
-def test_prompts_are_announced_and_sent_by_their_name(project: Project) -> None:
+def test_prompts_are_announced_and_sent_by_name(project: Project) -> None:
     worker(project, "prompts")
     events = converse(project, CommandEvent("s__write_up", ("topic=two words", "style=short")))
     (announced,) = [event.prompts for event in events if isinstance(event, ManualToolsAvailable)]
@@ -320,7 +320,7 @@ def test_prompts_are_announced_and_sent_by_their_name(project: Project) -> None:
         ("s__other", (), "there is no command 's__other'"),
     ],
 )
-def test_what_cannot_be_sent(
+def test_invalid_prompt_is_reported(
     project: Project, name: str, args: tuple[str, ...], sentence: str
 ) -> None:
     worker(project, "prompts")
@@ -333,11 +333,11 @@ def test_what_cannot_be_sent(
     ("given", "args"),
     [(["a", "b=c"], {"text": "a b=c"}), (["text=a b"], {"text": "a b"}), ([], {})],
 )
-def test_the_only_argument_needs_no_key(given: list[str], args: dict[str, str]) -> None:
+def test_single_argument_needs_no_key(given: list[str], args: dict[str, str]) -> None:
     assert PromptSpec("p", "", (PromptArgument("text"),)).read_args(given) == args
 
 
-def test_a_toolset_without_prompts_or_session() -> None:
+def test_toolset_without_prompts_or_session_is_supported() -> None:
     class Plain(Toolset):
         name = "plain"
 

@@ -66,7 +66,7 @@ def read(project: Project, *uris: str) -> Seen:
         ("", Approval.ASK),
     ],
 )
-def test_the_strictest_rule_that_fits_decides(uri: str, verdict: Approval | None) -> None:
+def test_strictest_matching_rule_decides(uri: str, verdict: Approval | None) -> None:
     said = NOWHERE.judge({"server": "s", "uri": uri})
     assert (said and said.approval) == verdict
     assert NOWHERE.judge({"server": "other", "uri": uri}) is None
@@ -85,7 +85,7 @@ def encoded(text: str) -> str:
     rounds=st.integers(0, 3),
     spell=st.sampled_from([encoded, quote, str.upper, str]),
 )
-def test_no_spelling_gets_around_what_is_blocked(
+def test_spelling_cannot_bypass_a_blocking_rule(
     before: str, after: str, rounds: int, spell: Callable[[str], str]
 ) -> None:
     uri = f"note://{before}{spell('secret')}{after}"
@@ -97,7 +97,7 @@ def test_no_spelling_gets_around_what_is_blocked(
 
 
 @given(rest=ODD)
-def test_what_is_allowed_lies_where_it_says(rest: str) -> None:
+def test_allowed_address_stays_below_its_rule(rest: str) -> None:
     said = NOWHERE.judge({"server": "s", "uri": f"note://public/{rest}"})
     if said is not None and said.approval is Approval.PRE_APPROVED:
         assert is_plain(f"note://public/{rest}")
@@ -107,7 +107,7 @@ def test_what_is_allowed_lies_where_it_says(rest: str) -> None:
         assert ".." not in rest
 
 
-def test_reading_passes_the_gate(project: Project) -> None:
+def test_reading_a_resource_passes_the_gate(project: Project) -> None:
     worker(project, RULES_OF_S)
     seen = read(
         project, "note://public/a", "note://public/own/a", "note://private/a", "note://secret/a"
@@ -125,7 +125,7 @@ def test_reading_passes_the_gate(project: Project) -> None:
         ({"tools": {"read_mcp_resource": "blocked"}}, ["blocked", "blocked", "blocked"]),
     ],
 )
-def test_what_no_rule_is_about_is_the_workers_word_on_the_tool(
+def test_resource_without_a_rule_uses_the_approval_of_the_tool(
     project: Project, approval: dict[str, object], statuses: list[str]
 ) -> None:
     worker(project, RULES_OF_S, **approval)
@@ -133,7 +133,7 @@ def test_what_no_rule_is_about_is_the_workers_word_on_the_tool(
     assert seen.statuses == statuses
 
 
-def test_a_dry_run_names_the_rule(project: Project) -> None:
+def test_dry_run_names_the_rule(project: Project) -> None:
     worker(project, RULES_OF_S)
     assert project.forge("mcp", "test", "worker.yaml").returncode == 0
     done = project.forge(
@@ -145,7 +145,7 @@ def test_a_dry_run_names_the_rule(project: Project) -> None:
     assert found["where"].startswith("worker.yaml:1:")
 
 
-def test_rules_of_a_server_that_is_not_there_are_an_error(project: Project) -> None:
+def test_rules_for_an_unknown_server_are_an_error(project: Project) -> None:
     worker(project, {"t": {"*": "ask"}})
     done = project.forge("worker", "check", "worker.yaml")
     assert (done.returncode, "there is no server 't' here" in done.stderr) == (3, True), done.stderr
@@ -164,7 +164,7 @@ def test_rules_of_a_server_that_is_not_there_are_an_error(project: Project) -> N
         ("note://a/../b", None),
     ],
 )
-def test_a_question_offers_rules_for_it(uri: str, offered: list[str] | None) -> None:
+def test_question_offers_rules_for_the_resource(uri: str, offered: list[str] | None) -> None:
     said = ResourceRules({}, lambda *at: None).judge({"server": "s", "uri": uri})
     if offered is None:
         assert said is None
@@ -174,7 +174,7 @@ def test_a_question_offers_rules_for_it(uri: str, offered: list[str] | None) -> 
     assert [rule.at[-1] for rule in rules if not rule.implied] == [*offered, "read_mcp_resource"]
 
 
-def test_a_rule_that_is_granted_allows_what_is_below(project: Project) -> None:
+def test_granted_rule_covers_addresses_below_it(project: Project) -> None:
     worker(project, {})
 
     asked = list[str]()
@@ -193,7 +193,7 @@ def test_a_rule_that_is_granted_allows_what_is_below(project: Project) -> None:
     assert asked == ["note://a/b", "note://a/../e"]
 
 
-def test_without_a_rule_every_call_asks(project: Project) -> None:
+def test_read_without_rules_always_asks(project: Project) -> None:
     worker(project, {})
     assert project.forge("mcp", "test", "worker.yaml").returncode == 0
     listed = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)

@@ -53,7 +53,7 @@ def told(opened: WorkerCalls) -> list[str]:
 
 
 @pytest.mark.needs("linux")
-def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
+def test_call_after_a_crash_waits_for_the_server(project: Project) -> None:
     worker(project, "pid")
     with project.open(timeout=60) as opened:
         pids = {kill_server(opened) for _ in range(4)}
@@ -66,7 +66,7 @@ def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
     assert said.count("MCP server s reconnected") == 4
 
 
-def test_a_call_that_finds_the_server_and_loses_it_in_the_same_moment_waits() -> None:
+def test_call_that_loses_its_server_at_once_waits() -> None:
     """The end is noticed while the call, which has seen that the server is there, waits for its turn."""
     server = MCPServer("s")
     server.tool("echo")(lambda: "there")
@@ -96,7 +96,7 @@ def test_a_call_that_finds_the_server_and_loses_it_in_the_same_moment_waits() ->
 
 
 @pytest.mark.long
-def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent(
+def test_sent_call_may_have_run_and_the_next_one_is_sent(
     project: Project,
 ) -> None:
     worker(project, "dies")
@@ -106,7 +106,7 @@ def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent
 
 
 @pytest.mark.long
-def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(
+def test_unsent_call_is_sent_to_the_restarted_server(
     project: Project,
 ) -> None:
     left = project.folder / "left"
@@ -119,7 +119,7 @@ def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(
 
 @pytest.mark.long
 @pytest.mark.needs("linux")
-def test_a_server_that_does_not_come_back_is_told_and_nothing_was_sent(project: Project) -> None:
+def test_failed_restart_is_reported_and_nothing_was_sent(project: Project) -> None:
     left = project.folder / "left"
     worker(project, "once", ", connect_timeout: 5", "{default: preApproved}", str(left))
     with project.open(timeout=60) as opened:
@@ -130,7 +130,7 @@ def test_a_server_that_does_not_come_back_is_told_and_nothing_was_sent(project: 
 
 
 @pytest.mark.long
-def test_there_is_a_limit_a_minute(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarts_per_minute_are_limited(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(connection, "MAX_STARTS", 3)
     left = project.folder / "left"
@@ -143,7 +143,7 @@ def test_there_is_a_limit_a_minute(project: Project, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("mode", ["wrong", "misshapen"])
-def test_an_invalid_answer_is_an_error_at_once_and_the_server_stays(
+def test_invalid_answer_is_an_error_and_the_server_keeps_running(
     project: Project, mode: str
 ) -> None:
     worker(project, mode, ", timeout: 60")
@@ -154,7 +154,7 @@ def test_an_invalid_answer_is_an_error_at_once_and_the_server_stays(
 
 
 @pytest.mark.long
-def test_a_server_elsewhere_that_was_down_for_a_while(project: Project) -> None:
+def test_remote_server_is_used_again_after_an_outage(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     http_worker(project, f"http://127.0.0.1:{port}/mcp", ", connect_timeout: 5")

@@ -60,7 +60,7 @@ def worker(project: Project, more: str = "") -> None:
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_server_whose_files_changed_is_not_started_again_where_nobody_can_be_asked(
+def test_server_with_changed_files_is_not_restarted_without_a_person(
     project: Project, folder: Path, name: str
 ) -> None:
     seen = project.run(
@@ -74,7 +74,7 @@ def test_a_server_whose_files_changed_is_not_started_again_where_nobody_can_be_a
     assert not (folder / "pwned").exists()
 
 
-def test_one_whose_files_are_as_they_were_is_started_again(project: Project, folder: Path) -> None:
+def test_server_with_restored_files_is_restarted(project: Project, folder: Path) -> None:
     before = (folder / "tools/helper.py").read_bytes()
     with project.open(timeout=60) as opened:
         opened.call("s__echo", text="data.json tools/notes.txt tools/data.json")
@@ -84,7 +84,7 @@ def test_one_whose_files_are_as_they_were_is_started_again(project: Project, fol
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_person_is_asked_for_changed_files(project: Project, folder: Path, answer: bool) -> None:
+def test_person_is_asked_about_changed_files(project: Project, folder: Path, answer: bool) -> None:
     answers = [ApprovalDecision(answer)]
     seen = project.run(
         calls(call("s__echo", text="tools/helper.py")),
@@ -101,7 +101,7 @@ def test_a_person_is_asked_for_changed_files(project: Project, folder: Path, ans
     assert ("not started" in str(seen.outcomes[1].error)) is not answer
 
 
-def test_a_locked_worker_ends(project: Project, folder: Path) -> None:
+def test_locked_worker_ends_on_changed_files(project: Project, folder: Path) -> None:
     turns = ("tools/helper.py", "x", "x")
     said = "".join(f"- {{calls: [{{tool: s__echo, input: {{text: {text}}}}}]}}\n" for text in turns)
     project.write("play.yaml", f"turns:\n{said}- {{text: done}}\n")
@@ -115,7 +115,7 @@ def test_a_locked_worker_ends(project: Project, folder: Path) -> None:
     assert not (folder / "pwned").exists()
 
 
-def test_a_lock_covers_what_the_script_imports(project: Project, folder: Path) -> None:
+def test_lock_covers_imports_of_the_script(project: Project, folder: Path) -> None:
     project.write("play.yaml", "turns: [{text: done}]")
     worker(project, "model: script:play.yaml\n")
     assert project.forge("lock", "worker.yaml").returncode == 0
@@ -136,7 +136,7 @@ def spelled(tmp_path: Path) -> Callable[..., list[str]]:
     return find
 
 
-def test_data_and_installed_packages_are_no_code(
+def test_data_and_installed_packages_are_not_code(
     tmp_path: Path, spelled: Callable[..., list[str]]
 ) -> None:
     names = (

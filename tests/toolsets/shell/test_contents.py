@@ -28,7 +28,7 @@ def written(
 
 
 @given(LINES, LINES)
-def test_what_is_shown_of_a_large_file_makes_one_of_the_other(
+def test_shown_difference_of_large_files_is_a_valid_patch(
     tmp_path_factory: pytest.TempPathFactory, before: str, after: str
 ) -> None:
     """The way of large files, on small ones."""
@@ -45,7 +45,7 @@ def test_what_is_shown_of_a_large_file_makes_one_of_the_other(
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
-def test_bytes_that_differ_are_shown_or_said_not_to_be(
+def test_differing_bytes_are_shown_or_counted(
     tmp_path_factory: pytest.TempPathFactory, before: bytes, after: bytes
 ) -> None:
     found = compare_files(*written(tmp_path_factory.mktemp("files"), before, after), "old", "new")
@@ -68,7 +68,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("name", "data"), KINDS.items())
-def test_each_kind_is_told(tmp_path: Path, name: str, data: bytes) -> None:
+def test_kind_of_a_file_is_stated(tmp_path: Path, name: str, data: bytes) -> None:
     kinds = {"empty": "text", "many NULs": "text with NUL", "zeros": "binary"}
     made = compare_files(*written(tmp_path, None, data), "/dev/null", "new")
     assert made.kind == kinds.get(name, name)
@@ -77,7 +77,7 @@ def test_each_kind_is_told(tmp_path: Path, name: str, data: bytes) -> None:
     assert changed.kind == (made.kind if made.kind == "text" else f"{made.kind}, was text")
 
 
-def test_large_files_are_compared_where_they_differ(tmp_path: Path) -> None:
+def test_large_files_are_compared_around_their_differences(tmp_path: Path) -> None:
     lines = [f"line {number} of a log that goes on and on\n" for number in range(900_000)]
     before = "".join(lines).encode()
     lines[700_000] = "evil\n"
@@ -89,7 +89,7 @@ def test_large_files_are_compared_where_they_differ(tmp_path: Path) -> None:
     ]
 
 
-def test_one_long_line_is_compared_inside_of_it(tmp_path: Path) -> None:
+def test_single_long_line_is_compared_by_bytes(tmp_path: Path) -> None:
     before = b"x=1;" * 500_000
     found = compare_files(
         *written(tmp_path, before, before[:1_000_000] + b"EVIL" + before[1_000_000:]),
@@ -101,7 +101,7 @@ def test_one_long_line_is_compared_inside_of_it(tmp_path: Path) -> None:
     assert "EVIL" not in found.difference[3]
 
 
-def test_what_is_too_large_is_said_not_to_be_shown(tmp_path: Path) -> None:
+def test_too_large_file_is_reported_as_not_shown(tmp_path: Path) -> None:
     made = compare_files(*written(tmp_path, None, b"x\n" * MADE_AT_MOST), "/dev/null", "new")
     assert (made.kind, made.shown, made.difference) == ("text", False, ())
     others = compare_files(

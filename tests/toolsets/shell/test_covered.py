@@ -67,7 +67,7 @@ def reasons(seen: Seen) -> list[str]:
         "echo x > notes.txt; echo hello > notes.txt; touch -r worker.yaml notes.txt; touch -d @1 notes.txt; exit 0",
     ],
 )
-def test_a_linter_that_leaves_caches_does_not_ask(linter: Project, script: str) -> None:
+def test_linter_that_writes_only_caches_does_not_ask(linter: Project, script: str) -> None:
     os.utime(linter.folder / "notes.txt", (1, 1))
     before = sorted(linter.folder.rglob("*"))
     plant(linter, script)
@@ -89,7 +89,7 @@ def test_a_linter_that_leaves_caches_does_not_ask(linter: Project, script: str) 
         ("(exec 3<>/dev/tcp/lints.example/80) 2>/dev/null", "the network (lints.example:80)"),
     ],
 )
-def test_an_effect_asks(linter: Project, script: str, told: str) -> None:
+def test_linter_with_an_effect_asks(linter: Project, script: str, told: str) -> None:
     plant(linter, script)
     seen = run(linter, "flake8 .", [False])
     assert told in reasons(seen)[0]
@@ -97,13 +97,13 @@ def test_an_effect_asks(linter: Project, script: str, told: str) -> None:
     assert "sekret" not in str(seen.events)
 
 
-def test_a_yes_applies_it(linter: Project) -> None:
+def test_yes_applies_the_effect(linter: Project) -> None:
     plant(linter, "echo more >> notes.txt")
     assert status(run(linter, "flake8 .", [True])) == "success"
     assert linter.read("notes.txt") == "hello\nmore\n"
 
 
-def test_with_everything_else_blocked_it_is_refused(linter: Project) -> None:
+def test_linter_with_an_effect_is_refused_if_the_default_blocks(linter: Project) -> None:
     settle(linter, f"{SETS}, default: blocked")
     plant(linter, "echo more >> notes.txt")
     seen = run(linter, "flake8 .", [True])
@@ -111,14 +111,14 @@ def test_with_everything_else_blocked_it_is_refused(linter: Project) -> None:
     assert linter.read("notes.txt") == "hello\n"
 
 
-def test_findings_are_the_result(linter: Project) -> None:
+def test_findings_of_a_linter_are_the_result(linter: Project) -> None:
     plant(linter, "echo notes.txt:1: bad; exit 1")
     seen = run(linter, "flake8 . | head -3; flake8 src")
     assert (reasons(seen), status(seen)) == ([], "error")
     assert seen.of(ToolResult)[0].value.data["stdout"] == "notes.txt:1: bad\n" * 2  # type: ignore[union-attr]
 
 
-def test_where_a_redirection_writes_nothing_else_is_written(linter: Project) -> None:
+def test_redirection_permits_no_other_effect(linter: Project) -> None:
     plant(linter, "echo more >> notes.txt; cat .env; echo fine")
     seen = run(linter, "cat notes.txt > copy.txt; head -1 worker.yaml >> copy.txt")
     assert (reasons(seen), linter.read("copy.txt")) == ([], "hello\nname: w\n")
@@ -127,21 +127,21 @@ def test_where_a_redirection_writes_nothing_else_is_written(linter: Project) -> 
     assert not (linter.folder / "version.txt").exists()
 
 
-def test_a_rule_that_allows_the_linter_lets_it_write(linter: Project) -> None:
+def test_rule_that_allows_the_linter_lets_it_write(linter: Project) -> None:
     settle(linter, "rules: [{use: linting}, {pattern: flake8, approval: preApproved}]")
     plant(linter, "echo more >> notes.txt")
     assert status(run(linter, "flake8 .")) == "success"
     assert linter.read("notes.txt") == "hello\nmore\n"
 
 
-def test_without_trials_a_linter_runs_as_any_other_line(linter: Project) -> None:
+def test_linter_runs_like_any_line_if_trials_are_off(linter: Project) -> None:
     settle(linter, f"{SETS}, try: off")
     plant(linter, "echo more >> notes.txt")
     assert status(run(linter, "flake8 .")) == "success"
     assert linter.read("notes.txt") == "hello\nmore\n"
 
 
-def test_what_goes_to_the_shared_temporary_folder_stays_there(linter: Project) -> None:
+def test_files_in_the_shared_temporary_folder_stay_there(linter: Project) -> None:
     plant(linter, "echo found > /tmp/report; cat /tmp/report")
     seen = linter.run(
         calls(call("shell", command="flake8 .")),

@@ -74,7 +74,7 @@ DELETES = [
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("rules", [RULE, ""], ids=["rule", "trial"])
 @pytest.mark.parametrize("script", DELETES)
-def test_a_zone_that_blocks_deletions_blocks_those_of_commands(
+def test_zone_that_blocks_deletions_applies_to_commands(
     project: Project, script: str, rules: str
 ) -> None:
     """Whether a rule pre-approves the line or it is tried; nothing of it is applied, and nobody is asked."""
@@ -101,14 +101,14 @@ def test_a_zone_that_blocks_deletions_blocks_those_of_commands(
         "touch dist/vault/t; rm dist/vault/t",
     ],
 )
-def test_everything_else_is_done(project: Project, script: str) -> None:
+def test_other_changes_in_such_a_zone_are_made(project: Project, script: str) -> None:
     seen = run(project_of(project, "blocked", RULE), script)
     assert status(seen) == "success"
     assert not seen.of(ApprovalRequired)
 
 
 @pytest.mark.needs("overlay")
-def test_a_line_for_real_is_judged_as_well(project: Project) -> None:
+def test_untried_line_is_judged_as_well(project: Project) -> None:
     """Without trials, with a yes to all, and where commands write at once."""
     project_of(project, "blocked", try_first="try: off").write("g.sh", "rm dist/vault/a")
     assert status(run(project, "rm dist/vault/a", True)) == "blocked"
@@ -125,7 +125,7 @@ def test_a_line_for_real_is_judged_as_well(project: Project) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_zone_that_asks_before_deletions_asks_for_a_pre_approved_line(
+def test_zone_that_asks_before_deletions_applies_to_a_pre_approved_line(
     project: Project, answer: bool
 ) -> None:
     seen = run(project_of(project, "ask", RULE), "rm dist/vault/a; echo more > other", answer)
@@ -191,20 +191,20 @@ def test_line_whose_deletion_needs_consent_runs_once_if_everything_is_approved(
 
 
 @pytest.mark.needs("overlay")
-def test_a_zone_that_asks_does_not_for_other_changes(project: Project) -> None:
+def test_zone_that_asks_before_deletions_allows_other_changes(project: Project) -> None:
     seen = run(project_of(project, "ask", RULE), "echo x > dist/vault/new; rm other")
     assert (status(seen), seen.of(ApprovalRequired)) == ("success", [])
 
 
 @pytest.mark.needs("overlay")
-def test_one_that_says_nothing_of_deletions_binds_no_command(project: Project) -> None:
+def test_zone_without_a_rule_for_deletions_does_not_limit_commands(project: Project) -> None:
     project_of(project, "preApproved", RULE)
     seen = run(project, "rm dist/vault/a other")
     assert (status(seen), seen.of(ApprovalRequired)) == ("success", [])
 
 
 @pytest.mark.needs("overlay")
-def test_a_session_of_a_command_asks(project: Project) -> None:
+def test_interactive_session_in_such_a_zone_asks(project: Project) -> None:
     """It works on no copy."""
     project_of(project, "blocked", "{pattern: sleep 1, approval: preApproved}")
     seen = project.run(
@@ -215,7 +215,7 @@ def test_a_session_of_a_command_asks(project: Project) -> None:
     assert "cannot be judged" in decided.reason
 
 
-def test_the_check_says_where_commands_are_not_bound(project: Project) -> None:
+def test_worker_check_reports_commands_that_zones_do_not_limit(project: Project) -> None:
     project_of(project, "blocked", RULE).write("empty/x", "")
     worker = (project.folder / "worker.yaml").read_text()
     project.write("worker.yaml", worker.replace("sandbox:\n", "sandbox:\n  isolation: off\n"))
@@ -224,7 +224,7 @@ def test_the_check_says_where_commands_are_not_bound(project: Project) -> None:
     assert f"{says}commands are not confined" in done.stderr
 
 
-def test_the_check_says_nothing_of_it_where_commands_are_bound_also_beside_tools_of_a_module(
+def test_worker_check_reports_no_limited_commands_also_beside_a_module(
     project: Project,
 ) -> None:
     project_of(project, "blocked", RULE).write("empty/x", "")
@@ -254,7 +254,7 @@ def judge(sets: list[list[Zone]], *paths: str, asked: bool) -> None:
         check(ChangeSet(Path("/nowhere"), tuple(map(gone, paths))))
 
 
-def test_the_innermost_zone_decides_and_each_worker_of_a_chain() -> None:
+def test_innermost_zone_and_every_worker_of_a_chain_decide() -> None:
     outer, inner = zone("w", "/w", "blocked"), zone("free", "/w/free", "preApproved")
     judge([[outer, inner]], "/w/free/x", asked=False)
     with pytest.raises(BlockedError, match="/w/freedom/x"):

@@ -161,7 +161,7 @@ def statuses(ui: UI) -> list[str]:
 
 
 @pytest.mark.parametrize("line", APPLIED)
-def test_edits_are_applied_unasked_and_told(worker: Project, line: str) -> None:
+def test_edits_are_applied_without_asking_and_reported(worker: Project, line: str) -> None:
     ui = made(worker, shell(line))
     assert (statuses(ui), ui.of("approvalRequired")) == (["success"], [])
     (decided,) = ui.of("approvalDecided")
@@ -180,7 +180,7 @@ def tree(folder: Path) -> list[tuple[str, int, bytes]]:
 
 
 @pytest.mark.parametrize("line", ASKING)
-def test_what_is_more_than_an_edit_asks(worker: Project, line: str) -> None:
+def test_line_with_more_effects_than_edits_asks(worker: Project, line: str) -> None:
     before = tree(worker.folder)
     ui = made(worker, shell(line))
     assert [event.by for event in ui.of("approvalDecided")] == ["user"]
@@ -188,24 +188,24 @@ def test_what_is_more_than_an_edit_asks(worker: Project, line: str) -> None:
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_what_no_command_may_write_stays_as_it_is(worker: Project, line: str) -> None:
+def test_protected_files_stay_unchanged(worker: Project, line: str) -> None:
     before = tree(worker.folder)
     assert [event.by for event in made(worker, shell(line)).of("approvalDecided")] == ["tool"]
     assert tree(worker.folder) == before
 
 
-def test_in_the_mode_ask_an_edit_asks(worker: Project) -> None:
+def test_edit_asks_in_ask_mode(worker: Project) -> None:
     assert len(made(worker, shell("touch new.txt"), mode="ask").of("approvalRequired")) == 1
 
 
-def test_files_that_the_session_made_may_be_deleted(worker: Project) -> None:
+def test_files_created_by_the_session_may_be_deleted(worker: Project) -> None:
     write = ("write_file", {"path": "mine.txt", "content": "x"})
     ui = made(worker, write, shell("mkdir out && echo x > out/o"), shell("rm -r mine.txt out"))
     assert (statuses(ui), ui.of("approvalRequired")) == (["success"] * 3, [])
     assert not (worker.folder / "mine.txt").exists()
 
 
-def test_a_file_that_somebody_else_changed_meanwhile_is_not_deleted_unasked(
+def test_file_changed_by_others_is_not_deleted_without_asking(
     worker: Project,
 ) -> None:
     ui = made(
@@ -218,7 +218,7 @@ def test_a_file_that_somebody_else_changed_meanwhile_is_not_deleted_unasked(
     assert worker.read("mine.txt") == "another thought"
 
 
-def test_what_was_applied_is_named_up_to_three() -> None:
+def test_applied_changes_are_named_up_to_three() -> None:
     changes = (
         TriedChange("a", "deleted"),
         TriedChange("b", "renamed", renamed_from="a"),

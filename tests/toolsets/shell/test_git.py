@@ -71,7 +71,7 @@ def log(project: Project) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("tool", ["shell", "exec_command"])
-def test_a_line_that_names_git_commits(repository: Project, tool: str, command: str) -> None:
+def test_line_that_names_git_can_commit(repository: Project, tool: str, command: str) -> None:
     data = run(repository, command, tool)
     assert data.get("exitCode", data.get("exit_code")) == 0, data
     assert log(repository) == ["second", "first"]
@@ -80,7 +80,7 @@ def test_a_line_that_names_git_commits(repository: Project, tool: str, command: 
 @pytest.mark.parametrize(
     "command", ["touch .git/x", "echo git commit > .git/x", "bash -c 'touch .git/x' git", "gitk"]
 )
-def test_a_line_that_does_not_name_it_writes_nothing_there(
+def test_line_that_does_not_name_git_cannot_write_its_folder(
     repository: Project, command: str
 ) -> None:
     assert run(repository, command)["exitCode"] != 0
@@ -103,7 +103,7 @@ def test_a_line_that_does_not_name_it_writes_nothing_there(
         *("remotes/origin", "branches/origin"),
     ],
 )
-def test_nothing_that_runs_later_can_be_planted(
+def test_code_that_git_runs_later_cannot_be_planted(
     repository: Project, planted: str, tool: str
 ) -> None:
     folder = repository.folder / ".git"
@@ -125,7 +125,7 @@ def test_nothing_that_runs_later_can_be_planted(
         "rm .git/config; git config alias.x '!evil'",
     ],
 )
-def test_nor_can_what_lies_around_it_be_moved_away(repository: Project, line: str) -> None:
+def test_folder_around_git_cannot_be_moved_away(repository: Project, line: str) -> None:
     run(repository, f"git status; {line}; true")
     folder = repository.folder / ".git"
     assert not (folder / "info/attributes").exists()
@@ -138,14 +138,14 @@ def test_nor_can_what_lies_around_it_be_moved_away(repository: Project, line: st
 @pytest.mark.parametrize(
     ("line", "kept"), [("git init -q new", True), ("mkdir -p new/.git; true", False)]
 )
-def test_a_line_that_names_git_can_make_a_repository_and_no_other(
+def test_line_that_names_git_can_create_only_a_standard_repository(
     repository: Project, line: str, kept: bool
 ) -> None:
     run(repository, line)
     assert (repository.folder / "new/.git").exists() is kept
 
 
-def test_the_repository_around_the_folder_counts(repository: Project) -> None:
+def test_repository_around_the_folder_counts(repository: Project) -> None:
     (repository.folder / "sub/deep").mkdir(parents=True)
     repository.write("sub/deep/b.txt", "b")
     command = call("exec_command", command=f"git add . && {COMMIT}", workdir="sub/deep")
@@ -153,7 +153,7 @@ def test_the_repository_around_the_folder_counts(repository: Project) -> None:
     assert log(repository) == ["second", "first"]
 
 
-def test_a_repository_that_no_zone_lets_be_written_stays(repository: Project) -> None:
+def test_repository_outside_writable_zones_stays_unchanged(repository: Project) -> None:
     (repository.folder / "sub").mkdir()
     repository.write(
         "worker.yaml", WORKER.replace("required}", "required, zones: [{name: sub, mode: rw}]}")

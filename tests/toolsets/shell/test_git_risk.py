@@ -52,9 +52,7 @@ def repository(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("line", RISKS)
-def test_the_risk_is_that_of_what_was_changed_beside_the_records(
-    repository: Project, line: str
-) -> None:
+def test_risk_is_that_of_changes_outside_the_git_folder(repository: Project, line: str) -> None:
     seen = repository.run(calls(call("shell", command=line)), "done", timeout=120, answers=[False])
     (asked,) = seen.of(ApprovalRequired)
     assert isinstance(asked.request, ApprovalRequest)

@@ -66,7 +66,7 @@ WITHIN = [
 
 
 @pytest.mark.parametrize("then", WITHIN)
-def test_a_line_that_does_no_more_is_applied_unasked(shell: Project, then: str) -> None:
+def test_line_with_granted_effects_is_applied_without_asking(shell: Project, then: str) -> None:
     seen = run(shell, FIRST, then)
     assert questions(seen) == 1
     assert [each.outcome for each in seen.of(CommandTried) if not each.applied][-1] in (
@@ -104,7 +104,7 @@ BEYOND = [
 
 
 @pytest.mark.parametrize("then", BEYOND)
-def test_a_line_that_does_more_asks_again(shell: Project, then: str) -> None:
+def test_line_with_further_effects_asks_again(shell: Project, then: str) -> None:
     seen = run(shell, FIRST, f"echo later > out/a\n{then}")
     assert questions(seen) == 2
     assert (shell.folder / "out/a").read_text() == "one\n"
@@ -130,24 +130,24 @@ FOLDER_BEYOND = [
 
 
 @pytest.mark.parametrize("then", FOLDER_WITHIN)
-def test_a_folder_covers_what_was_made_there(shell: Project, then: str) -> None:
+def test_folder_grant_covers_new_files(shell: Project, then: str) -> None:
     seen = run(shell, "mkdir out2/sub; echo n > out2/new; echo n > out2/sub/in", then, below=True)
     assert questions(seen) == 1
 
 
 @pytest.mark.parametrize("then", FOLDER_BEYOND)
-def test_a_folder_does_not_cover_that_older_files_are_deleted(shell: Project, then: str) -> None:
+def test_folder_grant_does_not_cover_deletion_of_older_files(shell: Project, then: str) -> None:
     seen = run(shell, "mkdir out2/sub; echo n > out2/new; echo n > out2/sub/in", then, below=True)
     assert questions(seen) == 2
     assert (shell.folder / "out2/a").read_text() == "before\n"
 
 
-def test_a_folder_covers_a_deletion_that_was_shown(shell: Project) -> None:
+def test_folder_grant_covers_a_shown_deletion(shell: Project) -> None:
     seen = run(shell, "echo n > out2/new; rm -f out2/a", "rm -f out2/a", below=True)
     assert questions(seen) == 1
 
 
-def test_a_commit_is_not_covered_by_a_line_without_one(shell: Project) -> None:
+def test_line_grant_without_a_commit_does_not_cover_one(shell: Project) -> None:
     commit = "git -c user.name=a -c user.email=a@b commit -qam y"
     for line in ("git init -q", "git add -A", commit):
         subprocess.run(line.split(), cwd=shell.folder, check=True)
@@ -157,7 +157,7 @@ def test_a_commit_is_not_covered_by_a_line_without_one(shell: Project) -> None:
 
 
 @pytest.mark.parametrize("script", ["echo T=1 > .env", "bash -c ': < /dev/tcp/127.0.0.1/9'; true"])
-def test_where_nothing_can_be_granted_nothing_is_offered(shell: Project, script: str) -> None:
+def test_no_grant_is_offered_if_it_would_have_no_effect(shell: Project, script: str) -> None:
     """A protected name, and a trial that lacked something; neither is called an offer that would do nothing."""
     shell.write("gen.sh", script)
     line = "sh gen.sh; $EDITOR"

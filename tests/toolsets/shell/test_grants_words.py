@@ -139,7 +139,7 @@ def says(title: str, words: tuple[str, ...]) -> bool:
 
 
 @given(PAIRS, JOINS)
-def test_a_line_is_covered_only_if_the_words_of_a_grant_say_so(
+def test_line_is_covered_only_if_the_words_of_a_grant_match(
     place: Path, pair: tuple[list[tuple[str, ...]], list[tuple[str, ...]]], join: str
 ) -> None:
     first, second = pair
@@ -193,7 +193,7 @@ def granted(before: Verdict, one: str, target: Verdict, other: str) -> bool:
     st.lists(simple_commands(), min_size=1, max_size=1),
     st.lists(st.sampled_from(["a", "b", "src/a.py", "main"]), max_size=2),
 )
-def test_what_begins_with_the_words_of_a_grant_is_covered(
+def test_line_with_the_granted_first_words_is_covered(
     place: Path, first: list[tuple[str, ...]], more: list[str]
 ) -> None:
     one = written(first, "; ")

@@ -54,28 +54,28 @@ def worker(project: Project) -> Project:
 @pytest.mark.parametrize(
     "line", ["touch made.txt", "ls > made.txt && frob x", "git add a; touch b", "f() { touch x; }"]
 )
-def test_a_line_that_asks_is_read_once_and_judged_once(worker: Project, line: str) -> None:
+def test_asking_line_is_parsed_once_and_judged_once(worker: Project, line: str) -> None:
     with counted() as found:
         seen = worker.run(calls(call("shell", command=line)), "done", answers=[True], timeout=60)
     assert len(seen.of(ApprovalRequired)) == len(seen.of(ToolResult)) == 1
     assert found == {"read": 1, "judged": 1}
 
 
-def test_a_line_that_another_rule_set_may_cover_is_judged_once_more(worker: Project) -> None:
+def test_line_with_a_possible_rule_set_is_judged_once_more(worker: Project) -> None:
     """By the sets to opt in to, which a person is offered if they would allow it."""
     with counted() as found:
         worker.run(calls(call("shell", command="make x")), "done", answers=[True], timeout=60)
     assert found == {"read": 1, "judged": 2}
 
 
-def test_a_line_that_is_refused_is_read_once_and_judged_once(worker: Project) -> None:
+def test_refused_line_is_parsed_once_and_judged_once(worker: Project) -> None:
     with counted() as found:
         worker.run(calls(call("shell", command="ls; git push")), "done", timeout=60)
     assert found["read"] == 1
     assert found["judged"] == 1
 
 
-def test_a_line_that_rules_allow_is_read_once(worker: Project) -> None:
+def test_allowed_line_is_parsed_once(worker: Project) -> None:
     """It may be judged again: as it runs where nothing holds it to what a rule set promises, and by the other rules."""
     with counted() as found:
         seen = worker.run(
@@ -86,7 +86,7 @@ def test_a_line_that_rules_allow_is_read_once(worker: Project) -> None:
     assert found["judged"] <= 3
 
 
-def test_the_next_call_of_the_same_line_is_judged_by_the_files_as_they_are_then(
+def test_next_call_of_a_line_is_judged_by_the_current_files(
     worker: Project,
 ) -> None:
     worker.write("secret/.env", "KEY=1\n")

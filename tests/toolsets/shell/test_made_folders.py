@@ -53,7 +53,7 @@ def folded(seen: Seen) -> FoldedLine:
     return found
 
 
-def test_a_new_folder_is_one_line_that_unfolds(shell: Project) -> None:
+def test_new_folder_is_one_line_that_unfolds(shell: Project) -> None:
     shell.write("src/app.py", "print(1)\n")
     seen = run(
         shell, f"{MANY}; head -c 3000000 /dev/zero > D/big; echo more >> src/app.py", answers=[True]
@@ -70,7 +70,7 @@ def test_a_new_folder_is_one_line_that_unfolds(shell: Project) -> None:
     assert (shell.folder / "made/big").stat().st_size == 3_000_000
 
 
-def test_a_folder_with_little_in_it_is_shown_whole(shell: Project) -> None:
+def test_folder_with_few_files_is_shown_completely(shell: Project) -> None:
     seen = run(
         shell,
         "mkdir D/ D/a; for n in 1 2 3 4 5 6 7 8 9; do echo $n > D/a/$n; done",
@@ -80,7 +80,7 @@ def test_a_folder_with_little_in_it_is_shown_whole(shell: Project) -> None:
     assert len(rows(seen)) == 11
 
 
-def test_files_in_folders_that_were_there_are_never_folded(shell: Project) -> None:
+def test_files_in_existing_folders_are_never_folded(shell: Project) -> None:
     (shell.folder / "made/lib").mkdir(parents=True)
     seen = run(shell, MANY, answers=[False])
     assert request(seen).folded is None
@@ -127,7 +127,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize(("script", "row"), HIDDEN, ids=[row[:24] for _, row in HIDDEN])
-def test_what_could_hide_in_a_folder_has_a_row(shell: Project, script: str, row: str) -> None:
+def test_notable_file_in_a_folder_has_its_own_row(shell: Project, script: str, row: str) -> None:
     shell.write("src/app.py", "print(1)\n")
     seen = run(shell, f"{MANY}; {script}", answers=[False])
     wanted = row.replace("SIZE", f"{Path('/bin/true').stat().st_size:,}")
@@ -145,7 +145,7 @@ def test_links_that_stay_inside_are_folded(shell: Project) -> None:
     assert os.readlink(shell.folder / "made/bin/tool") == "../lib/m1.py"
 
 
-def test_more_than_can_be_unfolded_is_counted_and_applied(
+def test_files_beyond_the_unfold_limit_are_counted_and_applied(
     shell: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shown, "UNFOLDED_AT_MOST", 500)
@@ -156,7 +156,7 @@ def test_more_than_can_be_unfolded_is_counted_and_applied(
     assert len(os.listdir(shell.folder / "made/lib")) == 30
 
 
-def test_one_that_is_parked_is_shown_whole_and_applied_later(shell: Project) -> None:
+def test_parked_request_is_shown_completely_and_applied_later(shell: Project) -> None:
     shell.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n")
     shell.write(
         "script.yaml",
@@ -179,7 +179,7 @@ def test_one_that_is_parked_is_shown_whole_and_applied_later(shell: Project) -> 
 
 
 @given(st.integers(0, 10**16))
-def test_sizes_are_short(size: int) -> None:
+def test_sizes_are_at_most_five_characters(size: int) -> None:
     number, unit = readable_size(size).split()
     assert len(number) <= 5
     if unit in ("KB", "MB", "GB", "TB"):
@@ -198,5 +198,5 @@ def test_sizes_are_short(size: int) -> None:
         (12_000_000, "12 MB"),
     ],
 )
-def test_sizes(size: int, words: str) -> None:
+def test_sizes_have_their_units(size: int, words: str) -> None:
     assert readable_size(size) == words

@@ -58,7 +58,7 @@ MANY = [
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("script", MANY)
-def test_too_many_files_are_a_question(shell: Project, tmp_path: Path, script: str) -> None:
+def test_too_many_files_ask(shell: Project, tmp_path: Path, script: str) -> None:
     for number in range(250):
         shell.write(f"old/{number}", "")
     seen = run(shell, f"echo more > kept; {script}; sleep 0.6", False)
@@ -78,7 +78,7 @@ def test_too_many_files_are_a_question(shell: Project, tmp_path: Path, script: s
 
 
 @pytest.mark.needs("overlay")
-def test_a_yes_to_too_many_files_makes_them(shell: Project, tmp_path: Path) -> None:
+def test_yes_to_too_many_files_creates_them(shell: Project, tmp_path: Path) -> None:
     run(shell, "mkdir d; cd d; seq 1000 | xargs touch", True)
     assert len(os.listdir(shell.folder / "d")) == 1000
     assert left(tmp_path) == []
@@ -91,7 +91,9 @@ def test_caches_do_not_count(shell: Project) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_each_path_takes_room(shell: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_paths_count_against_the_size_limit(
+    shell: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trials, "MAX_PATHS", 5000)
     shell.write("worker.yaml", WORKER + "sandbox: {limits: {file_size: 1m}}\n")
     seen = run(shell, "seq 300 | xargs touch", False)
@@ -101,9 +103,7 @@ def test_each_path_takes_room(shell: Project, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("depth", [250, 1500])
-def test_folders_that_lie_deep_in_each_other_leave_nothing(
-    shell: Project, tmp_path: Path, depth: int
-) -> None:
+def test_deeply_nested_folders_leave_nothing(shell: Project, tmp_path: Path, depth: int) -> None:
     code = f"import os\nfor n in range({depth}):\n  os.mkdir('d'); os.chdir('d')\nopen('f', 'w').close()"
     seen = run(shell, f'python3 -c "{code}"', False)
     assert len(seen.of(ApprovalRequired)) == 1
@@ -113,7 +113,7 @@ def test_folders_that_lie_deep_in_each_other_leave_nothing(
 
 @pytest.mark.needs("overlay")
 @pytest.mark.long
-def test_as_many_as_fit_into_memory(
+def test_files_are_limited_by_memory(
     shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trials, "MAX_PATHS", 50_000)
@@ -123,7 +123,7 @@ def test_as_many_as_fit_into_memory(
     assert left(tmp_path) == []
 
 
-def test_changes_are_read_until_a_time(tmp_path: Path) -> None:
+def test_reading_changes_has_a_time_limit(tmp_path: Path) -> None:
     for name in ("zone/a", "upper/b", "upper/c"):
         (tmp_path / name).mkdir(parents=True)
     zone, upper = tmp_path / "zone", tmp_path / "upper"
@@ -133,7 +133,7 @@ def test_changes_are_read_until_a_time(tmp_path: Path) -> None:
             read_changes(zone, upper, scratch=False, until=until)
 
 
-def test_room(tmp_path: Path) -> None:
+def test_write_limits_count_paths_and_size(tmp_path: Path) -> None:
     (tmp_path / "a/__pycache__").mkdir(parents=True)
     for number in range(10):
         (tmp_path / f"a/{number}").touch()
@@ -147,7 +147,7 @@ def test_room(tmp_path: Path) -> None:
     assert WriteRoom(4096 * 40, None, []).exceeded(folders) == ""
 
 
-def test_what_is_dropped_may_be_deep_closed_and_linked(tmp_path: Path) -> None:
+def test_deep_unreadable_and_linked_copies_are_removed(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/kept").touch()
     top = tmp_path / "top"

@@ -71,7 +71,7 @@ toolsets:
         ("cd src -- && cat a.txt", "ask"),
     ],
 )
-def test_what_is_preapproved_in_another_folder(
+def test_rules_apply_to_lines_that_change_the_folder(
     project: Project, command: str, approval: str
 ) -> None:
     project.write("worker.yaml", WORKER)
@@ -85,7 +85,7 @@ def test_what_is_preapproved_in_another_folder(
     assert [event.verdict for event in seen.of(ApprovalDecided)] == [approval]
 
 
-def test_a_link_that_the_line_itself_brings_is_not_written_through(project: Project) -> None:
+def test_link_created_by_the_line_is_not_written_through(project: Project) -> None:
     rules = (
         "[{pattern: git checkout, approval: preApproved}, {pattern: echo, approval: preApproved}]"
     )
@@ -114,7 +114,7 @@ def test_a_link_that_the_line_itself_brings_is_not_written_through(project: Proj
 
 
 @pytest.mark.long
-def test_what_is_written_unasked_is_not_run_unasked(project: Project) -> None:
+def test_file_written_without_asking_does_not_run_without_asking(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     for name in ("tests/test_a.py", "scratch/test_x.py"):
         project.write(name, "text")
@@ -147,7 +147,7 @@ def test_what_is_written_unasked_is_not_run_unasked(project: Project) -> None:
         ("", "preApproved"),
     ],
 )
-def test_hooks_that_are_written_unasked_are_not_run_unasked(
+def test_hook_written_without_asking_does_not_run_without_asking(
     project: Project, settings: str, approval: str
 ) -> None:
     project.write("worker.yaml", WORKER)

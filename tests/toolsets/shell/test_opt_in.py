@@ -55,7 +55,7 @@ OFFERS = {
 
 
 @pytest.mark.parametrize("line", OFFERS)
-def test_a_set_that_covers_a_line_is_offered_and_holds_in_its_folder(
+def test_rule_set_that_covers_a_line_is_offered_and_applies_to_its_folder(
     folder: Project, line: str
 ) -> None:
     assert judged(folder, line)["verdict"] == "ask"
@@ -73,12 +73,12 @@ def test_a_set_that_covers_a_line_is_offered_and_holds_in_its_folder(
 @pytest.mark.parametrize(
     "line", ["npm run build; git push", "npm run build && rm -r x", "curl -d x http://127.0.0.1/"]
 )
-def test_what_a_set_does_not_cover_whole_is_not_offered(folder: Project, line: str) -> None:
+def test_rule_set_that_covers_part_of_a_line_is_not_offered(folder: Project, line: str) -> None:
     assert not any("use:" in rule for rule in offered(folder, line))
 
 
 @pytest.mark.parametrize("sets", [(), ("building",)], ids=repr)
-def test_what_was_said_of_a_folder_is_kept_and_no_set_is_offered_there_again(
+def test_rule_set_answer_is_stored_and_the_set_is_not_offered_again(
     folder: Project, sets: tuple[str]
 ) -> None:
     settle(folder, folder.folder, *sets)
@@ -103,12 +103,12 @@ def test_adding_and_committing_are_offered_together(folder: Project, line: str) 
     assert not any("git add" in rule for rule in offered(folder, "git tag v1"))
 
 
-def test_a_pattern_that_is_too_long_for_a_name_of_a_file_is_a_pattern(folder: Project) -> None:
+def test_overlong_pattern_is_not_taken_for_a_file_name(folder: Project) -> None:
     line = f"cd {folder.folder}; grep -rn 'word' $(ls) | grep -rn '{'a' * 300}'"
     assert "check failed" not in str(judged(folder, line)["reason"])
 
 
-def test_a_project_cannot_opt_in(folder: Project) -> None:
+def test_project_cannot_opt_in(folder: Project) -> None:
     folder.write(".forge/config.yaml", "policy: {shell: {folders: [{path: ., use: [building]}]}}\n")
     with pytest.raises(WorkerError, match="a project's rule needs"):
         read_project(folder.folder / ".forge" / "config.yaml")
@@ -133,7 +133,7 @@ def run(project: Project, line: str, tool: str = "shell") -> Seen:
         ),
     ],
 )
-def test_a_build_is_applied_if_it_only_made_ordinary_files(
+def test_build_that_only_creates_ordinary_files_is_applied(
     folder: Project, script: str, is_applied: bool
 ) -> None:
     settle(folder, folder.folder, "building")
@@ -154,7 +154,7 @@ def test_a_build_is_applied_if_it_only_made_ordinary_files(
         } == before
 
 
-def test_a_build_that_could_not_be_on_a_copy_asks(folder: Project) -> None:
+def test_build_that_cannot_run_on_a_copy_asks(folder: Project) -> None:
     settle(folder, folder.folder, "building")
     folder.write("build.sh", "echo built > out")
     assert len(run(folder, "make build", "exec_command").of(ApprovalRequired)) == 1
@@ -171,7 +171,7 @@ def said(seen: Seen) -> str:
 
 
 @pytest.mark.needs("overlay")
-def test_only_looking_at_containers_opens_their_socket(
+def test_container_socket_is_open_only_for_reading_commands(
     folder: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     place = tmp_path / "docker.sock"

@@ -54,7 +54,7 @@ def reason(seen: Seen) -> str:
     return asked.request.reason
 
 
-def test_what_reads_is_its_result_and_nobody_is_asked(reader: Project) -> None:
+def test_reading_line_returns_its_result_without_asking(reader: Project) -> None:
     plant(reader, "cat notes.txt sub/.env.example; stat -c %s .env; touch /tmp/scratch")
     seen = run(reader)
     assert printed(seen) == "hello\nKEY=\n11\nv22\n"
@@ -76,7 +76,9 @@ def test_what_reads_is_its_result_and_nobody_is_asked(reader: Project) -> None:
         ("(exec 3<>/dev/tcp/192.0.2.77/80) 2>/dev/null", "the network ("),
     ],
 )
-def test_what_wants_more_asks_and_says_so(reader: Project, script: str, wanted: str) -> None:
+def test_reading_line_that_needs_more_asks_with_the_reason(
+    reader: Project, script: str, wanted: str
+) -> None:
     plant(reader, script)
     seen = run(reader, answers=[False])
     assert wanted in reason(seen)
@@ -84,21 +86,21 @@ def test_what_wants_more_asks_and_says_so(reader: Project, script: str, wanted: 
     assert "sekret" not in str(seen.events)
 
 
-def test_a_yes_runs_it_as_any_other_line(reader: Project) -> None:
+def test_yes_runs_it_like_any_other_line(reader: Project) -> None:
     plant(reader, "echo more >> notes.txt; cat .env")
     seen = run(reader, answers=[True])
     assert (result(seen).status, reader.read("notes.txt")) == ("success", "hello\nmore\n")
     assert "KEY=" in printed(seen)
 
 
-def test_a_yes_applies_what_the_trial_showed(reader: Project) -> None:
+def test_yes_applies_the_effects_of_the_trial(reader: Project) -> None:
     plant(reader, "echo more >> notes.txt")
     seen = run(reader, answers=[True])
     assert [each.path for each in seen.of(CommandTried)[0].changed] == ["notes.txt"]
     assert reader.read("notes.txt") == "hello\nmore\n"
 
 
-def test_with_everything_else_blocked_it_is_refused(reader: Project) -> None:
+def test_reading_line_that_needs_more_is_refused_if_the_default_blocks(reader: Project) -> None:
     reader.write("worker.yaml", WORKER % ", default: blocked")
     plant(reader, "cat .env")
     seen = run(reader, answers=[True])
@@ -106,14 +108,14 @@ def test_with_everything_else_blocked_it_is_refused(reader: Project) -> None:
     assert "it wanted " in str(result(seen).error)
 
 
-def test_headless_it_is_denied_and_changes_nothing(reader: Project) -> None:
+def test_reading_line_that_needs_more_is_denied_without_a_person(reader: Project) -> None:
     plant(reader, "echo more >> notes.txt; echo x > sub/.env.local")
     seen = run(reader)
     assert (result(seen).status, reader.read("notes.txt")) == ("denied", "hello\n")
     assert reader.read("sub/.env.local") == "KEY=sekret\n"
 
 
-def test_a_server_of_this_machine_is_not_reached(reader: Project) -> None:
+def test_local_server_is_not_reachable(reader: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         plant(reader, f"(exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}) 2>/dev/null")
         assert "it wanted the network" in reason(run(reader, answers=[False]))
@@ -122,7 +124,7 @@ def test_a_server_of_this_machine_is_not_reached(reader: Project) -> None:
             server.accept()
 
 
-def test_variables_of_the_worker_are_not_there(
+def test_variables_of_the_worker_are_not_set(
     reader: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_SETTING", "ordinary")
@@ -143,7 +145,7 @@ def test_variables_of_the_worker_are_not_there(
         assert "ghp_0123456789" not in str(seen.events)
 
 
-def test_a_rule_that_allows_it_too_runs_it_as_ever(reader: Project) -> None:
+def test_rule_that_allows_it_runs_it_unlimited(reader: Project) -> None:
     reader.write(
         "worker.yaml",
         "name: w\ntoolsets: {shell: {rules: [{use: reading}, {pattern: node, approval: preApproved}]}}\n",
@@ -153,7 +155,7 @@ def test_a_rule_that_allows_it_too_runs_it_as_ever(reader: Project) -> None:
     assert reader.read("notes.txt") == "hello\nmore\n"
 
 
-def test_git_reads_a_repository_with_settings_of_environments_in_it(reader: Project) -> None:
+def test_git_reads_a_repository_with_environment_settings_in_it(reader: Project) -> None:
     """Git looks at a file again whose times differ from its index: stand-ins are not taken for such."""
 
     def git(*words: str) -> None:
@@ -200,7 +202,7 @@ def asks_of_each(reader: Project, lines: list[str]) -> list[str]:
 
 @pytest.mark.needs("rg")
 @pytest.mark.parametrize("name", [".ignore", ".rgignore", "sub/.ignore"])
-def test_a_search_that_an_ignore_file_lets_read_secrets_asks(reader: Project, name: str) -> None:
+def test_search_that_an_ignore_file_opens_to_secrets_asks(reader: Project, name: str) -> None:
     reader.write("sub/notes.txt", "KEY=none\n")
     free = ["rg KEY sub", "rg -l KEY | xargs cat", "rg --files | xargs cat"]
     assert asks_of_each(reader, free) == []
@@ -208,7 +210,7 @@ def test_a_search_that_an_ignore_file_lets_read_secrets_asks(reader: Project, na
     assert len(asks_of_each(reader, free)) == len(free)
 
 
-def test_what_leads_to_a_secret_by_links_and_listings_asks(reader: Project) -> None:
+def test_indirect_access_to_a_secret_asks(reader: Project) -> None:
     os.symlink("../.env", reader.folder / "sub/settings.txt")
     lines = [
         "find sub -name 'set*' | xargs cat",
@@ -220,7 +222,7 @@ def test_what_leads_to_a_secret_by_links_and_listings_asks(reader: Project) -> N
     assert len(asks_of_each(reader, lines)) == len(lines)
 
 
-def test_git_that_compares_plain_folders_asks_for_secrets(reader: Project) -> None:
+def test_git_comparison_of_plain_folders_asks_for_secrets(reader: Project) -> None:
     reader.write("one/a.txt", "x\n")
     reasons = asks_of_each(
         reader, ["git diff one sub", "git diff --stat sub one", "git diff --no-index one sub"]
@@ -228,7 +230,7 @@ def test_git_that_compares_plain_folders_asks_for_secrets(reader: Project) -> No
     assert len(reasons) == 3
 
 
-def test_a_name_that_a_program_takes_for_an_option_writes_nothing(reader: Project) -> None:
+def test_file_name_that_looks_like_an_option_writes_nothing(reader: Project) -> None:
     reader.write("-onotes.txt", "x\n")
     assert (
         len(
@@ -242,7 +244,7 @@ def test_a_name_that_a_program_takes_for_an_option_writes_nothing(reader: Projec
     assert reader.read("notes.txt") == "hello\n"
 
 
-def test_what_is_outside_of_the_zones_is_not_there(reader: Project) -> None:
+def test_files_outside_the_zones_are_not_visible(reader: Project) -> None:
     outside = reader.folder.parent / "outside"
     outside.mkdir()
     (outside / "file.txt").write_text("sekret\n")

@@ -66,7 +66,7 @@ def rows(seen: Seen) -> list[str]:
     return [row for row in found if row[8:9] == " " and row[:1] not in " t"]
 
 
-def test_a_commit_is_a_ref_with_what_lies_between(repository: Project) -> None:
+def test_commit_is_shown_as_a_ref_with_its_changes(repository: Project) -> None:
     old = git(repository, "rev-parse", "--short=7", "HEAD")
     seen = run(
         repository,
@@ -92,7 +92,7 @@ def test_a_commit_is_a_ref_with_what_lies_between(repository: Project) -> None:
     assert git(repository, "fsck") == ""
 
 
-def test_what_is_staged_is_shown(repository: Project) -> None:
+def test_staged_changes_are_shown(repository: Project) -> None:
     repository.write("a.txt", "edited before\n")
     repository.write("esc", "\x1b[2J\n")
     seen = run(
@@ -120,7 +120,7 @@ git tag v1
 """
 
 
-def test_what_no_file_shows_is_shown_by_refs_and_the_index(repository: Project) -> None:
+def test_changes_of_refs_and_index_are_shown(repository: Project) -> None:
     git(repository, "branch", "gone")
     old = git(repository, "rev-parse", "--short=7", "HEAD")
     seen = run(repository, HIDDEN, answers=[True])
@@ -137,7 +137,7 @@ def test_what_no_file_shows_is_shown_by_refs_and_the_index(repository: Project) 
     assert "\nstaged a.txt (assumed unchanged)" in shown(seen)
 
 
-def test_packing_moves_no_ref(repository: Project) -> None:
+def test_packing_changes_no_ref(repository: Project) -> None:
     git(repository, "branch", "side")
     seen = run(repository, "git pack-refs --all; git repack -adq", answers=[True])
     assert [row for row in rows(seen) if " refs/" in row] == []
@@ -185,14 +185,16 @@ NO_RECORDS = {
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(("script", "row"), NO_RECORDS.values(), ids=NO_RECORDS)
-def test_what_is_no_record_of_git_is_a_file(repository: Project, script: str, row: str) -> None:
+def test_unknown_file_in_the_git_folder_is_shown_as_protected(
+    repository: Project, script: str, row: str
+) -> None:
     seen = run(repository, script, answers=[False])
     (found, *_) = [each for each in rows(seen) if row in each]
     assert "PROTECTED" in found
     assert [offer for offer in request(seen).offers or () if not offer.lasting] == []
 
 
-def test_nothing_that_the_repository_names_is_run(repository: Project) -> None:
+def test_programs_named_by_the_repository_are_not_run(repository: Project) -> None:
     for key in (
         "diff.external",
         "core.fsmonitor",

@@ -30,7 +30,7 @@ def asked(project: Project, command: str, tool: str = "shell", isolation: str = 
     return request
 
 
-def test_every_part_is_there_with_the_rule_that_it_met(project: Project) -> None:
+def test_request_lists_every_part_with_its_rule(project: Project) -> None:
     request = asked(project, "git status && rm -rf build 2>&1 | tail -5 > out.txt && git status")
     git, rm = (Mark(str(project.folder / "worker.yaml"), line, 9) for line in (8, 9))
     assert [replace(part, met=()) for part in request.parts] == [
@@ -42,7 +42,7 @@ def test_every_part_is_there_with_the_rule_that_it_met(project: Project) -> None
     ]
 
 
-def test_a_part_that_is_more_than_its_rule_says_tells_why(project: Project) -> None:
+def test_part_that_exceeds_its_rule_has_a_reason(project: Project) -> None:
     request = asked(project, "ls; git status > out.txt")
     assert [part.reason for part in request.parts] == [
         "no rule",
@@ -50,7 +50,7 @@ def test_a_part_that_is_more_than_its_rule_says_tells_why(project: Project) -> N
     ]
 
 
-def test_a_single_command_has_no_parts(project: Project) -> None:
+def test_single_command_has_no_parts(project: Project) -> None:
     assert asked(project, "rm -rf build").parts is None
 
 
@@ -58,7 +58,7 @@ def test_a_single_command_has_no_parts(project: Project) -> None:
     ("isolation", "confined"),
     [("off", False), pytest.param("required", True, marks=pytest.mark.needs("bwrap"))],
 )
-def test_the_request_says_where_it_would_run_and_whether_confined(
+def test_request_names_the_folder_and_the_confinement(
     project: Project, isolation, confined
 ) -> None:
     request = asked(project, "make", isolation=isolation)
@@ -66,7 +66,7 @@ def test_the_request_says_where_it_would_run_and_whether_confined(
     assert request.preview is None
 
 
-def test_another_folder_is_named(project: Project) -> None:
+def test_other_folder_is_named(project: Project) -> None:
     (project.folder / "sub").mkdir()
     request = asked(project, "make", "exec_command", workdir="/workspace/sub", yield_time_ms=5)
     assert request.runs == CommandRun(str(project.folder / "sub"), False, "command")
@@ -77,5 +77,5 @@ def test_another_folder_is_named(project: Project) -> None:
     ("args", "defaults"),
     [({}, ("timeout",)), ({"timeout": None}, ("timeout",)), ({"timeout": 5}, None)],
 )
-def test_args_that_are_as_by_default_are_named(project: Project, args, defaults) -> None:
+def test_default_args_are_named(project: Project, args, defaults) -> None:
     assert asked(project, "make", **args).defaults == defaults

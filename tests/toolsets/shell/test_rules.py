@@ -12,7 +12,7 @@ from forge_cli.testing import Project
 from forge_cli.toolsets.shell.rules import ShellRule
 
 
-def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
+def test_rule_is_read_in_either_spelling() -> None:
     data = {"pattern": "git push", "approval": "blocked", "notMatch": ["git pull"]}
     rule = parse_config(ShellRule, data)
     assert (rule.pattern, rule.approval, rule.match, rule.not_match) == (
@@ -35,7 +35,7 @@ def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
         ("{approval: ask}", "toolsets.shell.rules[0]: 'pattern' is required"),
     ],
 )
-def test_a_rule_is_one_or_the_other(project: Project, rule: str, says: str) -> None:
+def test_rule_is_either_a_pattern_or_a_set(project: Project, rule: str, says: str) -> None:
     project.write("worker.yaml", f"name: w\ntoolsets:\n  shell:\n    rules: [{rule}]\n")
     done = project.forge("worker", "check", "worker.yaml")
     assert done.returncode == 3

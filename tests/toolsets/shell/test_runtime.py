@@ -37,7 +37,9 @@ READS = {
 
 
 @pytest.mark.parametrize("place", READS)
-def test_it_asks_and_the_model_is_told_nothing(project: Project, runtime: Path, place: str) -> None:
+def test_access_to_forge_runtime_files_asks_and_returns_nothing(
+    project: Project, runtime: Path, place: str
+) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {}}\n")
     project.write("look.py", f"print({READS[place].format(runtime)})\n")
     line = "python3 look.py 2>/dev/null || true"
@@ -51,7 +53,7 @@ def test_it_asks_and_the_model_is_told_nothing(project: Project, runtime: Path, 
     assert "secret" not in str(seen.of(ToolResult)[0].value)
 
 
-def test_what_does_not_look_there_is_no_question(project: Project, runtime: Path) -> None:
+def test_line_without_such_access_does_not_ask(project: Project, runtime: Path) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {}}\n")
     seen = project.run(calls(call("shell", command="ls; python3 -c 1")), "done", timeout=60)
     assert [found.outcome for found in seen.of(CommandTried)] == ["noEffect"]

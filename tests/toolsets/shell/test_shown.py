@@ -135,7 +135,7 @@ def test_each_kind_of_change_has_its_row(shell: Project) -> None:
     assert os.getxattr(shell.folder / "attr", "user.evil") == b"bar"
 
 
-def test_a_deletion_stays_a_row_beside_its_renaming(shell: Project) -> None:
+def test_deletion_is_a_separate_row_beside_its_renaming(shell: Project) -> None:
     shell.write("a.txt", "contents\n")
     shell.write("b.txt", "another!\n")
     seen = run(
@@ -154,7 +154,7 @@ def test_a_deletion_stays_a_row_beside_its_renaming(shell: Project) -> None:
     ]
 
 
-def test_a_file_that_runs_as_another_never_stays_whoever_allowed_it(shell: Project) -> None:
+def test_setuid_file_is_never_applied(shell: Project) -> None:
     """Also where a line runs for real, on copies that can be undone."""
     rules = "toolsets: {shell: {rules: [{pattern: sh gen.sh, approval: preApproved}]}}"
     shell.write("worker.yaml", f"name: w\nmodel: script:script.yaml\n{rules}\n")
@@ -168,7 +168,7 @@ def test_a_file_that_runs_as_another_never_stays_whoever_allowed_it(shell: Proje
     assert stat.S_IMODE((shell.folder / "program").stat().st_mode) == 0o755
 
 
-def test_a_folder_keeps_the_group_that_it_inherits(shell: Project) -> None:
+def test_folder_keeps_its_inherited_group(shell: Project) -> None:
     (shell.folder / "shared").mkdir()
     (shell.folder / "shared").chmod(0o2755)
     run(shell, "mkdir -p shared/a/b; touch shared/x", answers=[True])
@@ -179,7 +179,7 @@ def test_a_folder_keeps_the_group_that_it_inherits(shell: Project) -> None:
     assert found == [0o2755, 0o2755, 0o2755]
 
 
-def test_contents_that_are_not_shown_are_counted(shell: Project) -> None:
+def test_omitted_contents_are_counted(shell: Project) -> None:
     script = (
         "head -c 40000000 /dev/zero > big; printf 'all: ; evil\\n\\0' > Makefile; echo T=1 > .env"
     )
@@ -196,7 +196,7 @@ def test_contents_that_are_not_shown_are_counted(shell: Project) -> None:
     )
 
 
-def test_more_than_can_be_shown_is_not_applied(shell: Project) -> None:
+def test_changes_that_cannot_be_shown_are_not_applied(shell: Project) -> None:
     for number in range(8):
         shell.write(f"old{number}", "old\n")
     seen = run(

@@ -111,7 +111,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("undo", ["commands", "files"])
 @pytest.mark.parametrize("line", SPELLINGS)
-def test_a_refused_socket_is_in_the_result_whatever_the_command_says(
+def test_refused_socket_is_in_the_result_of_every_command(
     shell: Project, daemon: Path, line: str, undo: str
 ) -> None:
     worker(shell, undo=undo)
@@ -132,9 +132,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("line", OTHERS)
-def test_sockets_that_no_command_may_use_are_told_without_a_remedy(
-    shell: Project, line: str
-) -> None:
+def test_forbidden_sockets_are_reported_without_a_remedy(shell: Project, line: str) -> None:
     worker(shell)
     _, data, read = ended(run(shell, line))
     (name,) = OTHERS[line]
@@ -151,14 +149,14 @@ QUIET = [
 
 
 @pytest.mark.parametrize("line", QUIET)
-def test_what_is_not_there_anyway_is_not_told(shell: Project, line: str) -> None:
+def test_missing_socket_is_not_reported(shell: Project, line: str) -> None:
     worker(shell)
     _, data, read = ended(run(shell, line))
     assert "refusedSockets" not in data
     assert "unix socket" not in read
 
 
-def test_one_that_is_named_is_used(shell: Project, daemon: Path) -> None:
+def test_named_socket_is_used(shell: Project, daemon: Path) -> None:
     worker(shell, read=daemon)
     status, data, _ = ended(run(shell, f"./docker {daemon}"))
     assert (status, data["stdout"]) == ("success", "hello\n")
@@ -180,9 +178,7 @@ def recaps(seen: Seen) -> list[str | None]:
     ]
 
 
-def test_a_yes_to_a_trial_that_wanted_a_socket_lets_the_line_use_it(
-    shell: Project, daemon: Path
-) -> None:
+def test_yes_to_a_trial_that_needed_a_socket_opens_it(shell: Project, daemon: Path) -> None:
     line = f"./docker {daemon} > made; cat made"
     seen = tried(shell, line, line, answers=[True, False])
     assert [event.outcome for event in seen.of(CommandTried)] == ["incomplete"] * 2
@@ -194,7 +190,7 @@ def test_a_yes_to_a_trial_that_wanted_a_socket_lets_the_line_use_it(
     assert "permission denied" not in str(second.value)
 
 
-def test_a_yes_opens_what_was_shown_and_nothing_else(shell: Project, daemon: Path) -> None:
+def test_yes_opens_only_the_shown_socket(shell: Project, daemon: Path) -> None:
     with other_daemon(daemon) as other:
         shell.write("run.sh", f"test -e flag && ./docker {other}; touch flag; ./docker {daemon}\n")
         seen = tried(shell, "sh run.sh; :", "sh run.sh; :", answers=[True, True])
@@ -207,7 +203,7 @@ def test_a_yes_opens_what_was_shown_and_nothing_else(shell: Project, daemon: Pat
     ]  # type: ignore[union-attr]
 
 
-def test_who_rules_the_machine_by_a_socket_is_said(shell: Project, daemon: Path) -> None:
+def test_question_warns_that_a_socket_controls_the_machine(shell: Project, daemon: Path) -> None:
     powerful = daemon.with_name("docker.sock")
     daemon.rename(powerful)
     (asked,) = recaps(tried(shell, f"./docker {powerful}", answers=[False]))
@@ -217,7 +213,7 @@ def test_who_rules_the_machine_by_a_socket_is_said(shell: Project, daemon: Path)
     )
 
 
-def test_a_yes_that_comes_later_does_not_open_another_socket(shell: Project, daemon: Path) -> None:
+def test_later_yes_does_not_open_a_replaced_socket(shell: Project, daemon: Path) -> None:
     with other_daemon(daemon) as other:
         shell.write("run.sh", f"./docker {daemon}\n")
         turns = [calls(call("shell", command="sh run.sh")), {"text": "done"}]
@@ -234,7 +230,7 @@ def test_a_yes_that_comes_later_does_not_open_another_socket(shell: Project, dae
     assert (shell.read("other"), shell.read("out")) == ("", "hello\n")
 
 
-def test_where_a_socket_is_named_lines_are_tried_as_ever(shell: Project, daemon: Path) -> None:
+def test_lines_are_tried_as_usual_with_a_configured_socket(shell: Project, daemon: Path) -> None:
     seen = tried(
         shell,
         f"./docker {daemon} | head -1",
@@ -251,7 +247,7 @@ def test_where_a_socket_is_named_lines_are_tried_as_ever(shell: Project, daemon:
     assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == ["hello\n", "1\n", ""]  # type: ignore[union-attr]
 
 
-def test_what_lies_in_run_is_wanted_where_a_line_or_an_error_names_it(shell: Project) -> None:
+def test_files_in_run_are_needed_if_a_line_or_an_error_names_them(shell: Project) -> None:
     name = (
         "/run/adduser"
         if os.path.exists("/run/adduser")
@@ -322,7 +318,7 @@ def stdouts(seen: Seen) -> list[str]:
     return [each.value.data["stdout"].strip() for each in seen.of(ToolResult)]  # type: ignore[union-attr]
 
 
-def test_the_socket_of_a_daemon_is_granted_for_commands_of_a_form(
+def test_daemon_socket_is_granted_for_a_form_of_commands(
     project: Project, daemon: Path, clients: Path
 ) -> None:
     lines = [
@@ -346,7 +342,7 @@ def test_the_socket_of_a_daemon_is_granted_for_commands_of_a_form(
 
 
 @pytest.mark.parametrize("line", ["docker compose exec -T api npm test", "psql -c 'select 1'"])
-def test_a_grant_of_one_call_lends_the_socket_to_that_call_alone(
+def test_grant_of_one_call_opens_the_socket_only_for_that_call(
     project: Project, daemon: Path, clients: Path, line: str
 ) -> None:
     given: list[str] = []
@@ -365,7 +361,7 @@ NOT_LENT = {
 
 
 @pytest.mark.parametrize("case", NOT_LENT)
-def test_no_socket_is_granted_for_a_line_that_may_do_something_else(
+def test_no_socket_is_granted_for_a_line_with_other_effects(
     project: Project, daemon: Path, clients: Path, case: str
 ) -> None:
     project.write("docker", (clients / "docker").read_text()).chmod(0o755)
@@ -376,7 +372,7 @@ def test_no_socket_is_granted_for_a_line_that_may_do_something_else(
     assert given == ["once", "once"]
 
 
-def test_a_client_that_a_zone_holds_is_lent_no_socket(
+def test_client_program_in_a_zone_gets_no_socket(
     project: Project, daemon: Path, clients: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("bin/docker", (clients / "docker").read_text()).chmod(0o755)
@@ -387,7 +383,7 @@ def test_a_client_that_a_zone_holds_is_lent_no_socket(
     assert given == ["once", "once"]
 
 
-def test_a_grant_of_one_socket_does_not_lend_another(
+def test_grant_of_one_socket_does_not_cover_another(
     project: Project, daemon: Path, clients: Path
 ) -> None:
     with other_daemon(daemon) as other:

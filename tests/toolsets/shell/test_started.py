@@ -58,7 +58,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("line", HIDDEN)
-def test_a_blocked_program_that_no_reading_of_the_line_finds(shell: Project, line: str) -> None:
+def test_blocked_program_is_found_when_started(shell: Project, line: str) -> None:
     seen = run(shell, line)
     assert outcome(seen) == "blocked"
     (result,) = seen.of(ToolResult)
@@ -86,13 +86,13 @@ def test_a_blocked_program_that_no_reading_of_the_line_finds(shell: Project, lin
         'for word in pu; do git "${word}sh"; done >/dev/null 2>&1',
     ],
 )
-def test_a_subcommand_that_is_blocked(shell: Project, line: str) -> None:
+def test_blocked_subcommand_is_found_when_started(shell: Project, line: str) -> None:
     (result,) = run(shell, line).of(ToolResult)
     assert result.status == "blocked", result
     assert "pushing is for people" in str(result.error)
 
 
-def test_a_module_that_python_starts(shell: Project) -> None:
+def test_python_module_is_found_when_started(shell: Project) -> None:
     shell.write("twine.py", "print('sent')\n")
     (result,) = run(shell, "python3 -m $(echo twin)e $(echo upload) dist").of(ToolResult)
     assert (result.status, "twine upload" in str(result.error)) == ("blocked", True)
@@ -111,22 +111,20 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize("line", ALLOWED)
-def test_a_line_that_cannot_be_read_in_full_is_tried(shell: Project, line: str) -> None:
+def test_line_that_cannot_be_parsed_completely_is_tried(shell: Project, line: str) -> None:
     seen = run(shell, line)
     assert (outcome(seen), seen.of(ApprovalRequired)) == ("noEffect", [])
     assert seen.of(ToolResult)[0].status == "success"
 
 
-def test_the_programs_are_on_record(shell: Project) -> None:
+def test_started_programs_are_logged(shell: Project) -> None:
     (found,) = run(shell, "x=notes.txt; sort $x | head -n 1").of(CommandTried)
     first, *others = [Path(path).name for path in found.programs]
     assert (first, set(others)) == ("bash", {"sort", "head"})
 
 
 @pytest.mark.parametrize("pattern", ["eval", "source", "kill", "./deploy.sh", "deploy.sh"])
-def test_what_a_shell_does_without_a_program_keeps_the_line_from_being_tried(
-    shell: Project, pattern: str
-) -> None:
+def test_blocked_shell_builtin_prevents_a_trial(shell: Project, pattern: str) -> None:
     shell.write(
         "worker.yaml",
         f"name: w\ntoolsets: {{shell: {{rules: [{{pattern: {pattern}, approval: blocked}}]}}}}\n",
@@ -135,7 +133,7 @@ def test_what_a_shell_does_without_a_program_keeps_the_line_from_being_tried(
     assert (seen.of(CommandTried), len(seen.of(ApprovalRequired))) == ([], 1)
 
 
-def test_where_started_programs_cannot_be_seen_such_a_line_asks(
+def test_line_asks_if_started_programs_cannot_be_observed(
     shell: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forge_cli.sandbox.trial.copies.watch_filter", lambda **_: None)
@@ -147,7 +145,7 @@ def test_where_started_programs_cannot_be_seen_such_a_line_asks(
     )
 
 
-def test_more_programs_than_are_kept_leave_it_open(shell: Project) -> None:
+def test_line_with_too_many_programs_asks(shell: Project) -> None:
     line = "for i in {1..1100}; do /bin/true git $i; done; X=cat; $X notes.txt"
     (found,) = run(shell, line, answers=[False]).of(CommandTried)
     assert (found.outcome, "may have started a blocked command" in str(found.unsure)) == (

@@ -38,17 +38,17 @@ def last(seen: Seen) -> str:
     return str(value.data["stdout"])  # type: ignore[union-attr]
 
 
-def test_what_had_no_other_effect_stays(shell: Project) -> None:
+def test_temporary_files_of_a_line_without_effects_stay(shell: Project) -> None:
     seen = run(shell, "echo hi > /tmp/z.txt", "mkdir /tmp/zd && mv /tmp/z.txt /tmp/zd/m.txt", LIST)
     assert (last(seen), seen.of(ApprovalRequired)) == ("zd\nzd/m.txt\nhi\n", [])
 
 
-def test_what_was_applied_stays(shell: Project) -> None:
+def test_temporary_files_of_an_applied_line_stay(shell: Project) -> None:
     seen = run(shell, "echo hi | tee /tmp/z.txt > made", LIST, answers=[True])
     assert (last(seen), shell.read("made")) == ("z.txt\nhi\n", "hi\n")
 
 
-def test_what_was_denied_is_dropped(shell: Project) -> None:
+def test_temporary_files_of_a_denied_line_are_removed(shell: Project) -> None:
     seen = run(
         shell,
         "echo kept > /tmp/zk",
@@ -59,21 +59,23 @@ def test_what_was_denied_is_dropped(shell: Project) -> None:
     assert last(seen) == "zk\nkept\n"
 
 
-def test_what_was_in_vain_is_dropped_and_a_yes_runs_on_the_folder_itself(shell: Project) -> None:
+def test_temporary_files_of_an_incomplete_trial_are_removed_before_the_real_run(
+    shell: Project,
+) -> None:
     shell.write(".env", "KEY=1\n")
     line = "cat .env 2>/dev/null > /tmp/zcopied; echo 1 >> /tmp/zcount"
     assert last(run(shell, line, LIST, answers=[False])) == ""
     assert last(run(shell, line, LIST, answers=[True])) == "zcopied\nzcount\n1\nKEY=1\n"
 
 
-def test_lines_that_are_not_tried_share_it(shell: Project) -> None:
+def test_untried_lines_share_the_temporary_folder(shell: Project) -> None:
     seen = run(shell, "echo one | tee /tmp/a", "cat /tmp/a; echo two >> /tmp/a", "cat /tmp/a")
     assert (last(seen), seen.of(ApprovalRequired)) == ("one\ntwo\n", [])
     shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
     assert last(run(shell, "echo one > /tmp/a", "cat /tmp/a", answers=[True, True])) == "one\n"
 
 
-def test_every_session_has_its_own_and_leaves_nothing(
+def test_temporary_folder_belongs_to_one_session_and_is_removed(
     shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -83,7 +85,7 @@ def test_every_session_has_its_own_and_leaves_nothing(
     assert os.listdir(tmp_path) == before
 
 
-def test_a_program_may_be_made_there_and_started(shell: Project) -> None:
+def test_program_in_the_temporary_folder_can_be_started(shell: Project) -> None:
     seen = run(shell, "printf '#!/bin/sh\\necho made\\n' > /tmp/run; chmod +x /tmp/run", "/tmp/run")
     assert last(seen) == "made\n"
 
@@ -96,7 +98,7 @@ def cache(project: Project, more: str = "", line: str = "echo ${XDG_CACHE_HOME:-
     return done.stdout
 
 
-def test_caches_of_a_session_are_in_its_own_temporary_folder(
+def test_caches_of_a_session_are_in_its_temporary_folder(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -115,7 +117,7 @@ def test_caches_of_a_session_are_in_its_own_temporary_folder(
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
-def test_go_finds_what_it_made_in_the_next_call(
+def test_go_cache_is_found_in_the_next_call(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:

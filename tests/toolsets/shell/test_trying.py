@@ -66,7 +66,7 @@ def shown(seen: Seen) -> str:
     return asked.request.preview.content
 
 
-def test_a_line_without_effect_is_its_result_and_nobody_is_asked(shell: Project) -> None:
+def test_line_without_effects_returns_its_result_without_asking(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "wc -l < notes.txt; python3 -c 'import json'")
     assert seen.of(ApprovalRequired) == []
@@ -83,13 +83,13 @@ def test_a_line_without_effect_is_its_result_and_nobody_is_asked(shell: Project)
     assert tree(shell.folder) == before
 
 
-def test_a_line_that_fails_by_itself_is_its_result_as_well(shell: Project) -> None:
+def test_failing_line_without_effects_returns_its_result(shell: Project) -> None:
     seen = run(shell, "grep nothing notes.txt")
     assert (seen.of(ApprovalRequired), status(seen)) == ([], "error")
     assert tried(seen).exit_code == 1
 
 
-def test_a_yes_applies_what_was_shown(shell: Project) -> None:
+def test_yes_applies_the_shown_changes(shell: Project) -> None:
     seen = run(shell, "./build.sh", answers=[True])
     assert tried(seen).outcome == "effects"
     kinds = (CommandTried, ApprovalDecided, ToolResult)
@@ -117,7 +117,7 @@ def test_a_yes_applies_what_was_shown(shell: Project) -> None:
 RENAMES = "mv notes.txt told.txt; chmod 700 build.sh; touch old; mkdir sub; echo 1 > sub/a; echo 2 > sub/b"
 
 
-def test_a_folder_that_only_ends_like_that_of_git_is_shown_whole(shell: Project) -> None:
+def test_folder_with_a_name_ending_like_git_is_shown_completely(shell: Project) -> None:
     text = shown(
         run(shell, "mkdir -p x.git/logs && echo 'rm -rf ~' > x.git/logs/run", answers=[False])
     )
@@ -142,7 +142,7 @@ def test_each_change_has_its_kind(shell: Project) -> None:
     assert (shell.folder / "told.txt").exists()
 
 
-def test_a_no_changes_nothing(shell: Project) -> None:
+def test_no_changes_nothing(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "./build.sh", answers=[False])
     assert status(seen) == "denied"
@@ -154,14 +154,14 @@ def test_a_no_changes_nothing(shell: Project) -> None:
     assert tree(shell.folder) == before
 
 
-def test_with_nobody_to_ask_effects_are_denied(shell: Project) -> None:
+def test_effects_are_denied_without_a_person(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "./build.sh")
     assert (status(seen), tried(seen).outcome) == ("denied", "effects")
     assert tree(shell.folder) == before
 
 
-def test_a_file_that_changes_while_somebody_thinks_is_tried_again(shell: Project) -> None:
+def test_file_changed_during_the_question_is_tried_again(shell: Project) -> None:
     def answer(request: ApprovalRequest) -> bool:
         if len(asked) == 0:
             shell.write("notes.txt", "hello\nmoon\n")
@@ -189,7 +189,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_tried_again(shell: Project
         ("rules: [{pattern: wc, approval: ask}]", "find . -name notes.txt -exec wc -l {} +"),
     ],
 )
-def test_what_a_rule_says_asks_without_effect_too(shell: Project, rules: str, line: str) -> None:
+def test_rule_that_asks_also_asks_without_effects(shell: Project, rules: str, line: str) -> None:
     shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{{rules}}}}}\n")
     seen = run(shell, line, answers=[False])
     assert (len(seen.of(ApprovalRequired)), status(seen)) == (1, "denied")
@@ -198,7 +198,7 @@ def test_what_a_rule_says_asks_without_effect_too(shell: Project, rules: str, li
 WC_IS_BLOCKED = "name: w\ntoolsets: {shell: {rules: [{pattern: wc, approval: blocked}]}}\n"
 
 
-def test_what_is_blocked_is_blocked_before_or_by_its_trial(shell: Project) -> None:
+def test_blocked_program_is_blocked_before_or_by_its_trial(shell: Project) -> None:
     shell.write("worker.yaml", WC_IS_BLOCKED)
     for line in (
         "wc notes.txt",
@@ -211,7 +211,7 @@ def test_what_is_blocked_is_blocked_before_or_by_its_trial(shell: Project) -> No
         assert (seen.of(ApprovalRequired), status(seen)) == ([], "blocked"), line
 
 
-def test_try_off_asks_as_before(shell: Project) -> None:
+def test_disabled_trials_ask_at_once(shell: Project) -> None:
     shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
     seen = run(shell, "wc -l notes.txt", answers=[True])
     assert (len(seen.of(ApprovalRequired)), seen.of(CommandTried), status(seen)) == (
@@ -221,7 +221,7 @@ def test_try_off_asks_as_before(shell: Project) -> None:
     )
 
 
-def test_scratch_is_dropped_and_does_not_ask(shell: Project) -> None:
+def test_scratch_files_are_dropped_without_asking(shell: Project) -> None:
     shell.write("pkg/mod.py", "x = 1\n")
     seen = run(
         shell,
@@ -232,7 +232,7 @@ def test_scratch_is_dropped_and_does_not_ask(shell: Project) -> None:
     assert not (shell.folder / ".pytest_cache").exists()
 
 
-def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -> None:
+def test_missing_access_is_reported_and_a_yes_runs_the_line(shell: Project) -> None:
     shell.write(".env", "TOKEN=abc\n")
     secret = 'python3 -c \'print(open(".e" + "nv").read())\''
     seen = run(shell, secret, answers=[True])
@@ -256,7 +256,7 @@ HIDDEN_FROM_ALL = {
 
 
 @pytest.mark.parametrize("line", HIDDEN_FROM_ALL)
-def test_nobody_is_asked_about_a_path_that_no_command_sees(
+def test_path_hidden_from_all_commands_raises_no_question(
     shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     with (
@@ -279,7 +279,7 @@ def test_nobody_is_asked_about_a_path_that_no_command_sees(
     assert HIDDEN_FROM_ALL[line] in str(result.value.model_text)  # type: ignore[union-attr]
 
 
-def test_a_secret_among_the_records_of_git_is_masked_as_elsewhere(shell: Project) -> None:
+def test_secret_in_the_git_folder_is_masked(shell: Project) -> None:
     shell.write(".git/x/.env", "TOKEN=abc\n")
     seen = run(
         shell, """python3 -c 'print(open(chr(46) + "git/x/.en" + "v").read())'""", answers=[False]
@@ -291,7 +291,7 @@ def test_a_secret_among_the_records_of_git_is_masked_as_elsewhere(shell: Project
     assert "abc" not in shown(seen)
 
 
-def test_what_no_command_gets_is_wanted_where_the_line_names_it(shell: Project) -> None:
+def test_inaccessible_file_is_reported_if_the_line_names_it(shell: Project) -> None:
     os.mknod(shell.folder / "app.sock", stat.S_IFSOCK | 0o600)
     common = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
     devices = [
@@ -311,7 +311,7 @@ def test_what_no_command_gets_is_wanted_where_the_line_names_it(shell: Project) 
     assert dict(zip(lines, found, strict=True)) == {line: table[line] for line in lines}
 
 
-def test_a_socket_that_is_refused_is_wanted_although_nothing_says_so(shell: Project) -> None:
+def test_refused_socket_is_reported_without_any_output(shell: Project) -> None:
     """What such a line prints is never given to the model as its result."""
     connect = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"%s\")'"
     table = {
@@ -351,7 +351,7 @@ print(socket.create_connection(server.getsockname()).recv(9))
 """
 
 
-def test_where_a_trial_wants_to_go_is_told_by_host_and_port(shell: Project) -> None:
+def test_blocked_connection_is_reported_with_host_and_port(shell: Project) -> None:
     shell.write("served.py", SERVED)
     shell.write("garbage.py", GARBAGE)
     table = {
@@ -382,7 +382,7 @@ RETRIES = "for number in $(seq 1000); do getent hosts name.example || sleep 1; e
 @pytest.mark.parametrize(
     "line", [RETRIES, f"setsid bash -c '{RETRIES}' & wait", f"({RETRIES}) | cat"]
 )
-def test_a_trial_ends_at_the_first_name_and_shows_nothing_of_it(shell: Project, line: str) -> None:
+def test_trial_ends_at_the_first_host_name_without_output(shell: Project, line: str) -> None:
     seen = run(shell, line, answers=[False])
     assert (tried(seen).outcome, tried(seen).wanted) == (
         "incomplete",
@@ -405,7 +405,7 @@ QUIET = (
 
 
 @pytest.mark.parametrize("options", ["", "try: off, "])
-def test_lines_run_without_the_update_checks_of_programs(
+def test_update_checks_of_programs_are_disabled(
     shell: Project, monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
     monkeypatch.setenv("NO_UPDATE_NOTIFIER", "")
@@ -421,7 +421,7 @@ def test_lines_run_without_the_update_checks_of_programs(
     assert seen.of(ToolResult)[0].value.data["stdout"] == "1 1 false mine\n"  # type: ignore[union-attr]
 
 
-def test_a_session_that_is_parked_keeps_what_was_seen(shell: Project) -> None:
+def test_parked_session_keeps_the_shown_changes(shell: Project) -> None:
     shell.write("worker.yaml", f"{WORKER}model: script:script.yaml\n")
     turns = [calls(call("shell", command="./build.sh")), {"text": "done"}]
     shell.write("script.yaml", json.dumps({"turns": turns}))
@@ -462,7 +462,7 @@ CHANGED_SCRIPTS = {
 }
 
 
-def test_a_grant_for_this_call_allows_trials_that_change_no_more(shell: Project) -> None:
+def test_grant_for_this_call_covers_trials_with_the_same_changes(shell: Project) -> None:
     """The words are the same each time, but not the script behind them."""
     asked: list[str] = []
     scripts = {
@@ -496,7 +496,7 @@ def test_a_grant_for_this_call_allows_trials_that_change_no_more(shell: Project)
 RULED = "name: w\ntoolsets: {shell: {rules: [{pattern: touch, approval: preApproved}]}}\n"
 
 
-def test_a_rule_that_is_granted_at_a_trial_allows_trials_of_such_lines(shell: Project) -> None:
+def test_rule_granted_after_a_trial_covers_similar_lines(shell: Project) -> None:
     def answer(request: ApprovalRequest) -> ApprovalDecision:
         asked.append(request.args["command"])
         rules = [offer for offer in request.offers or () if offer.rules]
@@ -515,7 +515,7 @@ def test_a_rule_that_is_granted_at_a_trial_allows_trials_of_such_lines(shell: Pr
     assert status(seen) == "success"
 
 
-def test_what_is_not_tried_is_granted_as_before(shell: Project) -> None:
+def test_untried_line_is_granted_as_usual(shell: Project) -> None:
     shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
     again = calls(call("shell", command="./build.sh"))
     seen = shell.run(
@@ -529,7 +529,7 @@ def test_what_is_not_tried_is_granted_as_before(shell: Project) -> None:
     assert [result.status for result in seen.of(ToolResult)] == ["success", "success", "success"]
 
 
-def test_where_a_trial_lacked_something_nothing_is_remembered_but_what_is_written(
+def test_incomplete_trial_offers_only_written_rules(
     shell: Project,
 ) -> None:
     def answer(request: ApprovalRequest) -> ApprovalDecision:
@@ -589,7 +589,7 @@ def test_changes_below_a_folder_are_granted_for_the_session(shell: Project) -> N
     assert sorted(os.listdir(shell.folder / "dist")) == ["d"]
 
 
-def test_a_rule_that_asks_is_not_granted_by_a_folder(shell: Project) -> None:
+def test_folder_grant_does_not_cover_a_rule_that_asks(shell: Project) -> None:
     shell.write(
         "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: cp, approval: ask}]}}\n"
     )
@@ -600,7 +600,9 @@ def test_a_rule_that_asks_is_not_granted_by_a_folder(shell: Project) -> None:
     assert [offer for offer in asked.request.offers or () if offer.below] == []  # type: ignore[union-attr]
 
 
-def test_what_forge_would_import_is_marked(shell: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_forge_would_import_is_marked(
+    shell: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(shell.folder))
     text = shown(run(shell, "touch sitecustomize.py other.py", answers=[False]))
     assert text.split("\n")[1:3] == [
@@ -609,7 +611,7 @@ def test_what_forge_would_import_is_marked(shell: Project, monkeypatch: pytest.M
     ]
 
 
-def test_a_file_with_a_protected_name_as_well_is_marked(shell: Project) -> None:
+def test_file_with_a_protected_name_is_marked_too(shell: Project) -> None:
     hook = shell.write(".git/hooks/pre-commit", "own\n")
     os.link(hook, shell.folder / "other")
     os.link(shell.write("plain", "own\n"), shell.folder / "second")
@@ -654,7 +656,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("line", READABLE)
-def test_a_line_with_assignments_or_names_of_files_is_tried_beside_blocked_rules(
+def test_line_with_assignments_or_file_names_is_tried_beside_blocking_rules(
     shell: Project, line: str
 ) -> None:
     shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
@@ -663,9 +665,7 @@ def test_a_line_with_assignments_or_names_of_files_is_tried_beside_blocked_rules
 
 
 @pytest.mark.parametrize("line", UNREADABLE)
-def test_a_line_that_may_do_something_blocked_which_is_no_program_says_why_it_is_not_tried(
-    shell: Project, line: str
-) -> None:
+def test_untried_line_explains_a_possible_blocked_builtin(shell: Project, line: str) -> None:
     shell.write(
         "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: eval, approval: blocked}]}}\n"
     )
@@ -679,12 +679,12 @@ def test_a_line_that_may_do_something_blocked_which_is_no_program_says_why_it_is
 
 
 @pytest.mark.parametrize("line", UNREADABLE)
-def test_it_is_tried_where_all_that_is_blocked_are_programs(shell: Project, line: str) -> None:
+def test_line_is_tried_if_only_programs_are_blocked(shell: Project, line: str) -> None:
     shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
     assert tried(run(shell, line, answers=[False])).outcome in ("noEffect", "effects")
 
 
-def test_files_that_a_glob_names_are_deleted_on_a_copy(shell: Project) -> None:
+def test_files_matched_by_a_glob_are_deleted_on_a_copy(shell: Project) -> None:
     shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
     seen = run(shell, "rm -rf build *.txt", answers=[True])
     assert [(each.path, each.change) for each in tried(seen).changed] == [("notes.txt", "deleted")]
@@ -701,7 +701,7 @@ RISKS = {
 
 
 @pytest.mark.parametrize("line", RISKS)
-def test_the_risk_of_a_command_is_what_its_trial_showed(shell: Project, line: str) -> None:
+def test_risk_of_a_command_comes_from_its_trial(shell: Project, line: str) -> None:
     shell.write(
         "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: ask}]}}\n"
     )

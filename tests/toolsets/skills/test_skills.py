@@ -54,7 +54,7 @@ def prompt(project: Project) -> str:
     return model.system[0]
 
 
-def test_names_and_one_line_each_stand_in_the_prompt(project: Project) -> None:
+def test_skills_are_listed_in_the_prompt_by_name_and_description(project: Project) -> None:
     worker(project)
     skill(
         project,
@@ -69,13 +69,13 @@ def test_names_and_one_line_each_stand_in_the_prompt(project: Project) -> None:
     assert len(lines[1]) < 260
 
 
-def test_without_skills_nothing_is_said(project: Project) -> None:
+def test_prompt_without_skills_has_no_section(project: Project) -> None:
     worker(project)
     assert HEADING not in prompt(project)
     assert texts(load(project, "pdf")) == ["there is no skill 'pdf'; known skills: none"]
 
 
-def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_written(
+def test_skill_text_is_loaded_and_its_files_are_in_a_read_only_zone(
     project: Project,
 ) -> None:
     worker(project)
@@ -106,7 +106,7 @@ def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_wri
 
 
 @pytest.mark.needs("bash")
-def test_scripts_run_only_by_the_rules_of_the_shell(project: Project) -> None:
+def test_skill_scripts_run_only_by_rules_of_the_shell(project: Project) -> None:
     worker(
         project,
         more=', shell: {try: off, rules: [{pattern: "bash /skills/a/ok.sh", approval: preApproved}]}',
@@ -123,7 +123,7 @@ def test_scripts_run_only_by_the_rules_of_the_shell(project: Project) -> None:
 # Where they come from
 
 
-def test_the_nearest_wins_and_that_is_said(project: Project) -> None:
+def test_nearest_skill_takes_precedence_with_a_notice(project: Project) -> None:
     worker(project, "{claude: true}")
     for place in ("skills", ".forge/skills", ".claude/skills", "../project-home/skills"):
         skill(project, "same", place)
@@ -145,7 +145,7 @@ def test_the_nearest_wins_and_that_is_said(project: Project) -> None:
     assert seen.statuses == ["success"] * 4
 
 
-def test_claudes_need_a_setting(project: Project) -> None:
+def test_skills_of_claude_need_a_setting(project: Project) -> None:
     worker(project)
     skill(project, "other", ".claude/skills")
     project.forge("trust")
@@ -154,7 +154,7 @@ def test_claudes_need_a_setting(project: Project) -> None:
     assert "- other: " in prompt(project)
 
 
-def test_what_a_project_brings_needs_trust_and_needs_it_again(project: Project) -> None:
+def test_project_skill_needs_trust_again_after_a_change(project: Project) -> None:
     worker(project)
     skill(project, "a", ".forge/skills")
     skill(project, "b", ".forge/skills")
@@ -178,7 +178,7 @@ def test_what_a_project_brings_needs_trust_and_needs_it_again(project: Project) 
     assert load(project, "a", "b").statuses == ["error", "error"]
 
 
-def test_one_that_changes_in_the_middle_of_a_session_is_not_loaded(project: Project) -> None:
+def test_skill_changed_during_a_session_is_not_loaded(project: Project) -> None:
     worker(project)
     file = skill(project, "a", ".forge/skills")
     project.forge("trust")
@@ -215,7 +215,7 @@ def test_one_that_changes_in_the_middle_of_a_session_is_not_loaded(project: Proj
         ("name: Bad\ndescription: X.\n", "SKILL.md:2:7: name: "),
     ],
 )
-def test_bad_front_matter_is_a_sentence_and_the_others_work(
+def test_invalid_front_matter_is_reported_and_other_skills_work(
     project: Project, front: str, problem: str
 ) -> None:
     worker(project)
@@ -228,7 +228,7 @@ def test_bad_front_matter_is_a_sentence_and_the_others_work(
     assert sentence.endswith("; the skill is ignored")
 
 
-def test_what_is_no_skill_at_all(project: Project) -> None:
+def test_files_that_are_no_skills_are_reported(project: Project) -> None:
     worker(project)
     project.write("skills/plain/SKILL.md", "Just text.\n")
     project.write("skills/lower/skill.md", "---\nname: lower\ndescription: X.\n---\n")
@@ -249,7 +249,7 @@ def test_what_is_no_skill_at_all(project: Project) -> None:
 # The rest of forge
 
 
-def test_a_zone_of_the_same_folder_is_enough(project: Project) -> None:
+def test_zone_on_the_same_folder_is_sufficient(project: Project) -> None:
     zones = "sandbox: {zones: [{name: know, path: ./skills}]}\n"
     skill(project, "a")
     project.write("skills/a/more.md", "More.\n")
@@ -259,7 +259,7 @@ def test_a_zone_of_the_same_folder_is_enough(project: Project) -> None:
     ]
 
 
-def test_a_batch_notices_that_a_skill_has_changed(project: Project) -> None:
+def test_batch_notices_a_changed_skill(project: Project) -> None:
     worker(project)
     with project.environment():
         before = digest_of_worker(load_worker(project.folder / "worker.yaml"))

@@ -124,7 +124,7 @@ def test_results_are_listed_and_shown_by_number(screen: Screen) -> None:
     assert screen.type("/show all").startswith("usage: /show [N]")
 
 
-def test_the_table_has_every_builtin_and_the_tool_commands() -> None:
+def test_command_table_has_all_builtin_and_tool_commands() -> None:
     assert sorted(COMMANDS) == sorted((*BUILTINS, *TOOL_COMMANDS))
 
 
@@ -147,7 +147,7 @@ def test_help_fits_40_columns() -> None:
     ]
 
 
-def test_a_prompt_of_a_toolset_is_sent_by_its_name(screen: Screen) -> None:
+def test_prompt_of_a_toolset_is_sent_by_its_name(screen: Screen) -> None:
     prompt = {
         "name": "notes__sum",
         "description": "Sum up a note.",
@@ -161,7 +161,7 @@ def test_a_prompt_of_a_toolset_is_sent_by_its_name(screen: Screen) -> None:
 
 
 @pytest.mark.parametrize("line", ["/ask_me", "/tool ask_me", "/t ask_me --x 1", "/help ask_me"])
-def test_a_tool_of_the_model_is_none_for_people(screen: Screen, line: str) -> None:
+def test_tool_of_the_model_is_not_a_command(screen: Screen, line: str) -> None:
     screen.facts.tools = lambda: [
         replace(Tool.from_function(push), name="ask_me", manual=None),
         Tool.from_function(push),
@@ -174,7 +174,7 @@ def test_a_tool_of_the_model_is_none_for_people(screen: Screen, line: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
+def test_help_shows_the_usage_of_each_command(screen: Screen, name: str) -> None:
     shown = screen.type(f"/help {name}")
     assert shown.startswith(COMMANDS[name].signature + "\n")
     assert COMMANDS[name].summary in shown
@@ -209,7 +209,7 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
         ("/push --branch x --frce", "/push has no option 'frce'\n  did you mean 'force'?"),
     ],
 )
-def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(
+def test_invalid_command_is_reported_without_a_request_to_the_runtime(
     screen: Screen, line: str, says: str
 ) -> None:
     assert says in screen.type(line)
@@ -249,17 +249,19 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(
         ("/push --force branch=x", ManualToolInvoke("push", {"force": True, "branch": "x"})),
     ],
 )
-def test_what_is_asked_of_the_runtime(screen: Screen, line: str, command: Event) -> None:
+def test_command_sends_its_request_to_the_runtime(
+    screen: Screen, line: str, command: Event
+) -> None:
     assert screen.type(line) == ""
     assert screen.emitted == [command]
 
 
-def test_exit_leaves(screen: Screen) -> None:
+def test_exit_ends_the_conversation(screen: Screen) -> None:
     assert screen.type("/exit") == ""
     assert screen.left
 
 
-def test_a_form_asks_for_the_rest_and_may_be_left(screen: Screen) -> None:
+def test_form_asks_for_missing_args_and_can_be_cancelled(screen: Screen) -> None:
     screen.filled = {"branch": "asked"}
     screen.type("/push -i --force")
     assert screen.emitted == [ManualToolInvoke("push", {"force": True, "branch": "asked"})]
@@ -268,7 +270,7 @@ def test_a_form_asks_for_the_rest_and_may_be_left(screen: Screen) -> None:
     assert screen.emitted == []
 
 
-def test_status_tells_everything(screen: Screen) -> None:
+def test_status_shows_all_facts(screen: Screen) -> None:
     screen.bus.emit(TurnStart(1, "digest", ()))
     screen.bus.emit(TurnEndEvent(1, "end", Usage(1200, 30, 5), 0.25))
     screen.bus.emit(ContextUsage(1235, 10_000))
@@ -293,7 +295,7 @@ def test_status_tells_everything(screen: Screen) -> None:
     ]
 
 
-def test_commands_that_run_in_the_background_are_listed(screen: Screen) -> None:
+def test_background_commands_are_listed(screen: Screen) -> None:
     assert screen.type("/ps") == "no command is running\n"
     running = (
         RunningCommand(1, "python3 -m http.server", time.time() - 65),
@@ -330,7 +332,7 @@ def test_grants_are_numbered_with_their_rules(screen: Screen) -> None:
     assert COMMANDS["approvals"].complete(screen.facts, "") == ["revoke", "1", "2", "all"]
 
 
-def test_the_plan_is_a_checklist(screen: Screen) -> None:
+def test_plan_is_a_checklist(screen: Screen) -> None:
     assert screen.type("/plan") == "there is no plan\n"
     steps = [{"step": "look", "status": "completed"}, {"step": "do", "status": "in_progress"}]
     plan = Custom("plan.update", {"explanation": None, "plan": steps}, summary="")
@@ -338,7 +340,7 @@ def test_the_plan_is_a_checklist(screen: Screen) -> None:
     assert screen.type("/plan") == "[x] look\n[>] do\n"
 
 
-def test_a_file_goes_with_the_next_message(screen: Screen, tmp_path: Path) -> None:
+def test_file_is_attached_to_the_next_message(screen: Screen, tmp_path: Path) -> None:
     screen.facts.workspace = str(tmp_path)
     (tmp_path / "a.txt").write_text("hello")
     assert (
@@ -350,14 +352,14 @@ def test_a_file_goes_with_the_next_message(screen: Screen, tmp_path: Path) -> No
     assert COMMANDS["attach"].complete(screen.facts, "a") == ["a.txt"]
 
 
-def test_the_trace_level_is_shown_and_set(screen: Screen) -> None:
+def test_trace_level_is_shown_and_set(screen: Screen) -> None:
     assert screen.type("/trace").startswith("the trace level is normal")
     screen.type("/trace debug")
     assert screen.trace == "debug"
     assert COMMANDS["trace"].complete(screen.facts, "q") == ["quiet"]
 
 
-def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
+def test_command_without_args_shows_the_current_value(screen: Screen) -> None:
     assert screen.type("/model") == "the model is m:1; /model NAME changes it\n"
     assert screen.type("/name").startswith("this session has no title yet")
     assert [line.rstrip() for line in screen.type("/tools").splitlines()] == [
@@ -395,14 +397,14 @@ def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
     assert screen.type("/tools").rstrip() == "/vat  Add VAT."
 
 
-def test_names_are_completed(screen: Screen) -> None:
+def test_command_arguments_are_completed(screen: Screen) -> None:
     screen.facts.models = lambda: ["anthropic:a", "anthropic:b", "openai:c"]
     assert COMMANDS["model"].complete(screen.facts, "anthropic:") == ["anthropic:a", "anthropic:b"]
     assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "rewind", "reload"]
     assert COMMANDS["tool"].complete(screen.facts, "p") == ["push"]
 
 
-def test_the_last_answer_is_written_once(screen: Screen, tmp_path: Path) -> None:
+def test_last_answer_is_written_once(screen: Screen, tmp_path: Path) -> None:
     screen.facts.workspace = str(tmp_path)
     screen.bus.emit(MessageEvent(Message("assistant", "The answer.")))
     assert screen.type("/save --last answer.md") == f"wrote {tmp_path}/answer.md (12 bytes)\n"
@@ -433,7 +435,7 @@ def typed(screen: Screen, line: str, *answers: str) -> Sequence[Event]:
     return screen.emitted
 
 
-def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project: Project) -> None:
+def test_session_is_chosen_by_number_text_or_id(screen: Screen, project: Project) -> None:
     project.write("worker.yaml", "name: clerk\n")
     sheep, tax = (
         past_session(project, "count", "Counting sheep"),
@@ -470,7 +472,7 @@ def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project:
     assert "tax" in screen.type("/sessions tax")
 
 
-def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project) -> None:
+def test_transcript_is_written_as_markdown(screen: Screen, project: Project) -> None:
     project.write("worker.yaml", "name: clerk\n")
     screen.facts.session, screen.facts.workspace = (
         past_session(project, "Pay the tax"),

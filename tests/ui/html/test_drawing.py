@@ -236,14 +236,14 @@ def request(text: str, **more: Any) -> ApprovalRequest:
 
 
 @given(NASTY)
-def test_results_hold_no_markup_of_others(text: str) -> None:
+def test_markup_in_results_is_escaped(text: str) -> None:
     for value in results(text):
         Checked(draw_result(value))
         Checked(draw_view(view_of(value, exact=True), fold=False))
 
 
 @given(NASTY)
-def test_entries_hold_no_markup_of_others(text: str) -> None:
+def test_markup_in_entries_is_escaped(text: str) -> None:
     for live in (False, True):
         Checked(draw_entry(Said(text, text, (text,)), live=live))
         Checked(draw_entry(Said("user", text, (text,)), live=live))
@@ -259,7 +259,7 @@ def test_entries_hold_no_markup_of_others(text: str) -> None:
 
 @pytest.mark.long
 @given(NASTY)
-def test_requests_hold_no_markup_of_others(text: str) -> None:
+def test_markup_in_requests_is_escaped(text: str) -> None:
     parts = (JudgedPart(text, "ask", text, text, Mark(text)), JudgedPart(text, "preApproved", text))
     runs = CommandRun(text, confined=False, argument="command")
     for value in (None, *results(text)):
@@ -276,7 +276,7 @@ def test_requests_hold_no_markup_of_others(text: str) -> None:
 
 
 @given(NASTY)
-def test_markdown_makes_links_to_the_web_only(text: str) -> None:
+def test_markdown_links_only_to_web_addresses(text: str) -> None:
     Checked(draw_markdown(text))
     growing = GrowingMarkdown()
     for char in text:
@@ -307,11 +307,11 @@ def test_markdown_makes_links_to_the_web_only(text: str) -> None:
         ("見る https://a.example/b。次", ["https://a.example/b"]),
     ],
 )
-def test_links(text: str, links: list[str]) -> None:
+def test_links_of_markdown_are_found(text: str, links: list[str]) -> None:
     assert Checked(draw_markdown(text)).links == links
 
 
-def test_markdown_is_drawn_as_such() -> None:
+def test_markdown_is_converted_to_html() -> None:
     drawn = draw_markdown(
         "# T\n\n*a* **b** ~~c~~ `d`\n\n- e\n\n|x|y|\n|-|-:|\n|1|2|\n\n```python\nx = 1\n```\n\n<b>raw</b>"
     )
@@ -324,7 +324,7 @@ def test_markdown_is_drawn_as_such() -> None:
     assert "style=" not in drawn
 
 
-def test_headings_leave_no_level_out_whichever_they_begin_with() -> None:
+def test_heading_levels_have_no_gap() -> None:
     cases = {
         "## a\n### b\n## c": "343",
         "# a\n### b\n## c\n#### d": "3445",
@@ -364,7 +364,7 @@ Done.
 """
 
 
-def test_an_answer_looks_while_it_grows_as_it_will_and_ends_as_it_is_drawn_whole() -> None:
+def test_growing_answer_is_drawn_like_the_final_one() -> None:
     failures = []
     for size in (1, 2, 5, 17, 400):
         growing, done = GrowingMarkdown(), ""
@@ -386,7 +386,7 @@ def test_an_answer_looks_while_it_grows_as_it_will_and_ends_as_it_is_drawn_whole
     assert failures == []
 
 
-def test_what_is_too_long_to_be_read_is_shown_as_it_is() -> None:
+def test_text_above_the_limit_is_shown_unformatted() -> None:
     assert "**" in draw_markdown("**a** " * (MAX_MARKDOWN // 6 + 1))
     assert "<span" not in draw_code("x = 1\n" * (MAX_HIGHLIGHTED // 6 + 1), "python")
     assert "<span" in draw_code("x = 1\n", "python")
@@ -394,7 +394,7 @@ def test_what_is_too_long_to_be_read_is_shown_as_it_is() -> None:
     assert "<span" not in draw_code("x = 1\n", "no-such-language")
 
 
-def test_a_diff_has_its_numbers() -> None:
+def test_diff_has_line_numbers() -> None:
     drawn = draw_result(Diff.of("a.py", "one\ntwo\n", "one\n2\n"))
     assert '<span class="file">a.py</span>' in drawn
     for look, old, new, text in (("minus", "2 ", "  ", "-two"), ("plus", "  ", "2 ", "+2")):
@@ -402,7 +402,7 @@ def test_a_diff_has_its_numbers() -> None:
         assert f'<span class="{look}">{gutter}<span>{text}</span></span>' in drawn
 
 
-def test_tables_trees_and_plans() -> None:
+def test_tables_trees_and_plans_are_drawn() -> None:
     table = draw_result(Json([{"a": 1, "b": "<x>"}], DisplayHints("table")))
     assert '<th scope="col">a</th>' in table
     assert "<td>&lt;x&gt;</td>" in table
@@ -416,7 +416,7 @@ def test_tables_trees_and_plans() -> None:
     )
 
 
-def test_an_image_is_drawn_where_its_bytes_are_what_it_says() -> None:
+def test_image_is_drawn_if_its_bytes_match_its_type() -> None:
     drawn = draw_result(Image(PNG, "image/png", 'a "cat"'))
     assert f'src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in drawn
     assert 'alt="a &quot;cat&quot;, image/png' in drawn
@@ -433,7 +433,7 @@ def test_an_image_is_drawn_where_its_bytes_are_what_it_says() -> None:
         assert "<script" not in draw_result(lie)
 
 
-def test_a_picture_is_drawn_only_where_it_is_one() -> None:
+def test_picture_is_drawn_only_if_it_is_valid() -> None:
     data = base64.b64encode(PNG).decode()
     assert f'<img src="data:image/png;base64,{data}"' in draw_result(
         Custom("a.b", data, mime_type="image/png")
@@ -451,14 +451,14 @@ def test_a_picture_is_drawn_only_where_it_is_one() -> None:
         assert "<img" not in draw_result(value)
 
 
-def test_a_custom_kind_is_drawn_by_its_renderer() -> None:
+def test_custom_kind_is_drawn_by_its_renderer() -> None:
     drawn = draw_result(
         Custom("a.b", 5), lambda value, distribution: lambda value: Text(f"<{value.data}>")
     )
     assert drawn == '<pre class="text">&lt;5&gt;</pre>'
 
 
-def test_a_request_has_the_parts_of_the_terminal() -> None:
+def test_request_has_the_same_parts_as_on_a_terminal() -> None:
     parts = (
         JudgedPart("ls", "preApproved", "a rule", "ls", Mark("w.yaml", 3)),
         JudgedPart("rm x", "ask", "no rule"),
@@ -484,7 +484,7 @@ def test_a_request_has_the_parts_of_the_terminal() -> None:
     assert "1 file, +1 -1" in draw_request(diff)
 
 
-def test_what_is_folded_in_a_request_opens_by_itself_alone() -> None:
+def test_folded_lines_of_a_request_open_individually() -> None:
     folded = (
         FoldedLine("made a/<b> (12 files)", "made a/x\n+<script>"),
         FoldedLine("made c/", "made c/d"),
@@ -498,7 +498,7 @@ def test_what_is_folded_in_a_request_opens_by_itself_alone() -> None:
     assert "<script>" in drawn
 
 
-def test_the_choices_are_those_that_make_sense() -> None:
+def test_choices_depend_on_the_request() -> None:
     rule = GrantRule(("toolsets", "shell", "-"), "ls", "commands that begin with ls")
     offers = (GrantOffer("this exact call"), GrantOffer.of([rule]))
     choices = list_choices(request("x", offers=offers))
@@ -520,7 +520,7 @@ def test_the_choices_are_those_that_make_sense() -> None:
     ]
 
 
-def test_tasks_have_boxes() -> None:
+def test_task_lists_have_boxes() -> None:
     drawn = draw_markdown("- [x] done\n- [ ] <open>\n- no [x]\n")
     assert '<li class="task">☑ done</li>' in drawn
     assert '<li class="task">☐ &lt;open&gt;</li>' in drawn

@@ -54,7 +54,7 @@ def command(terminal, script, writer):
     [{}, {"NO_COLOR": "1"}, {"term": "dumb"}],
     ids=lambda env: " ".join(map("=".join, env.items())) or "colours",
 )
-def test_a_command_is_shown_as_it_was_written(command, writer, env: dict[str, str]) -> None:
+def test_command_is_shown_as_written(command, writer, env: dict[str, str]) -> None:
     keyboard, shown = command(SCRIPT, **env)
     place = f"  in {writer.folder}, not confined"
     assert shown[:6] == [
@@ -77,7 +77,7 @@ def test_a_command_is_shown_as_it_was_written(command, writer, env: dict[str, st
     assert keyboard.end() == 0
 
 
-def test_a_line_that_is_broken_by_the_terminal_is_told_from_one_that_was_written(command) -> None:
+def test_wrapped_line_is_distinguished_from_a_written_line_break(command) -> None:
     fake = "why: no rule covers it".rjust(200)
     keyboard, shown = command(f"echo {'word ' * 20}{fake}\nls", columns=50)
     assert max(map(len, shown)) <= 50
@@ -89,7 +89,7 @@ def test_a_line_that_is_broken_by_the_terminal_is_told_from_one_that_was_written
     assert keyboard.end() == 0
 
 
-def test_what_cannot_be_seen_in_a_command_is_shown(command) -> None:
+def test_invisible_characters_in_a_command_are_escaped(command) -> None:
     keyboard, shown = command("ls \x1b[2J\u202e a\rrm")
     assert r"  $ ls \x1b[2J\u202e a\rrm" in shown
     assert r"  (invisible characters are shown as escapes, such as \x1b)" in shown
@@ -98,7 +98,7 @@ def test_what_cannot_be_seen_in_a_command_is_shown(command) -> None:
     assert keyboard.end() == 0
 
 
-def test_many_commands_are_listed_as_far_as_they_help(command) -> None:
+def test_list_of_commands_is_limited_to_useful_ones(command) -> None:
     keyboard, shown = command(" && ".join(f"make part{number}" for number in range(25)))
     assert "  ask  make part19  (no rule)" in shown
     assert "  and 5 more commands: ? lists them" in shown
@@ -111,7 +111,7 @@ def test_many_commands_are_listed_as_far_as_they_help(command) -> None:
 
 
 @pytest.mark.long
-def test_a_long_command_is_shown_to_its_end_before_a_yes_counts(terminal, writer, script) -> None:
+def test_long_command_is_shown_completely_before_a_yes_counts(terminal, writer, script) -> None:
     lines = "\n".join(f"echo {number}" for number in range(60))
     script(json.dumps({"calls": [{"tool": "shell", "input": {"command": lines}}]}), "{text: done}")
     writer.write("worker.yaml", WORKER)

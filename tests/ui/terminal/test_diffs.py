@@ -29,7 +29,7 @@ def drawn(
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_each_line_has_its_number_in_the_old_and_in_the_new_file() -> None:
+def test_each_line_has_its_old_and_new_number() -> None:
     assert drawn("\n".join(unified_diff(BEFORE, AFTER, "a.py", "a.py"))) == [
         "│ a.py",
         "│  1  1   line 1",
@@ -48,20 +48,20 @@ def test_each_line_has_its_number_in_the_old_and_in_the_new_file() -> None:
     ]
 
 
-def test_what_is_added_is_green_and_what_is_removed_is_red() -> None:
+def test_added_lines_are_green_and_removed_ones_red() -> None:
     shown = drawn("\n".join(unified_diff("old\n", "new\n", "a", "a")), colours=True)
     assert "\x1b[31m- old\x1b[0m" in shown[1]
     assert "\x1b[32m+ new\x1b[0m" in shown[2]
 
 
-def test_a_new_file_has_no_old_numbers_and_a_deleted_one_no_new_ones() -> None:
+def test_new_file_has_no_old_numbers_and_deleted_file_no_new_ones() -> None:
     assert drawn("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x") == ["│ b/a (new)", "│ 1 + x"]
     assert drawn("--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x") == ["│ a/a (deleted)", "│ 1 - x"]
     assert drawn("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y")[0] == "│ b/x"
     assert drawn("--- x\n+++ y\n@@ -1 +1 @@\n-x\n+y")[0] == "│ x -> y"
 
 
-def test_a_patch_of_several_files_keeps_what_stands_around_them() -> None:
+def test_patch_of_several_files_keeps_its_headers() -> None:
     git = "diff --git a/x b/x\nindex 1..2\n--- a/x\n+++ b/x\n@@ -7 +7 @@ def f():\n--- gone\n+++ come\n"
     assert drawn(f"{git}\\ No newline at end of file") == [
         "│ diff --git a/x b/x",
@@ -75,7 +75,7 @@ def test_a_patch_of_several_files_keeps_what_stands_around_them() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_a_long_line_continues_beside_its_numbers(width: int) -> None:
+def test_long_line_continues_beside_its_numbers(width: int) -> None:
     shown = drawn("\n".join(unified_diff("", "word 日本 " * 20 + "TAIL\n", "a", "a")), width=width)
     assert shown[1].startswith("│ 1 + word 日本")
     assert all(line.startswith("│     ") for line in shown[2:])
@@ -83,13 +83,13 @@ def test_a_long_line_continues_beside_its_numbers(width: int) -> None:
     assert max(map(cell_len, shown)) <= width
 
 
-def test_a_long_diff_says_how_much_is_left_out() -> None:
+def test_long_diff_states_how_much_is_omitted() -> None:
     assert (
         drawn("\n".join(unified_diff("", BEFORE, "a", "a")), lines=3)[-1] == "│ ... 10 more lines"
     )
 
 
-def test_without_a_terminal_it_stays_a_patch() -> None:
+def test_diff_without_a_terminal_is_a_patch() -> None:
     file = io.StringIO()
     Console(file=file, width=60).print(render(Diff.of("a", "old\n", "new\n")), end="")
     assert file.getvalue().splitlines() == ["--- a", "+++ a", "@@ -1 +1 @@", "-old", "+new"]
@@ -101,7 +101,7 @@ HUNKS = st.sampled_from(
 
 
 @given(st.lists(HUNKS | st.text(max_size=12).map(lambda text: text.replace("\n", "")), max_size=12))
-def test_no_line_of_a_broken_patch_is_lost(lines: list[str]) -> None:
+def test_invalid_patch_loses_no_line(lines: list[str]) -> None:
     shown = drawn("\n".join(lines), width=200)
     texts = [line for line in lines if re.fullmatch(r"[-+ ](one|two|same)", line)]
     assert [line for line in shown if re.search("one$|two$|same$", line)] or not texts

@@ -38,7 +38,7 @@ def pusher(writer: Project) -> Project:
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x04", 2), ("\x03", 130)], ids=["Ctrl+D", "Ctrl+C"])
-def test_a_key_that_is_not_typed(terminal, key: str, code: int) -> None:
+def test_empty_key_is_an_error(terminal, key: str, code: int) -> None:
     keyboard = terminal("keys", "set", "openai")
     keyboard.expect("OPENAI_API_KEY: ")
     keyboard.type(key)
@@ -58,7 +58,7 @@ def called_with(keyboard) -> object:
     return json.loads(keyboard.lines[-2])["data"]
 
 
-def test_each_arg_that_is_not_given_is_asked_for(terminal) -> None:
+def test_each_missing_arg_is_asked_for(terminal) -> None:
     keyboard = terminal(*CALL, "--json", "--times", "2")
     answer(
         keyboard,
@@ -72,7 +72,7 @@ def test_each_arg_that_is_not_given_is_asked_for(terminal) -> None:
     assert json.loads(keyboard.lines[-2]) == {"kind": "text", "content": "HI HOHI HO"}
 
 
-def test_an_empty_line_takes_the_default_and_the_recap_says_what_was_chosen(terminal) -> None:
+def test_empty_line_takes_the_default_and_the_summary_shows_it(terminal) -> None:
     keyboard = terminal(*CALL, "text=hi")
     answer(
         keyboard,
@@ -92,14 +92,14 @@ def test_an_empty_line_takes_the_default_and_the_recap_says_what_was_chosen(term
     assert keyboard.lines[-2] == "hi"
 
 
-def test_a_call_whose_args_are_all_given_asks_nothing(terminal) -> None:
+def test_call_with_all_args_asks_nothing(terminal) -> None:
     keyboard = terminal(*CALL, "text=hi", "times=1", "loud=false", "mood=x")
     assert keyboard.end() == 0
     assert "would be called" not in keyboard.seen
 
 
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
-def test_the_end_of_input_at_a_required_field_leaves_without_a_call(terminal, term: str) -> None:
+def test_end_of_input_at_a_required_field_cancels_the_call(terminal, term: str) -> None:
     keyboard = terminal(*CALL, TERM=term)
     answer(keyboard, ("text (What to say.):", "\x04"))
     assert keyboard.end() == 130
@@ -109,7 +109,7 @@ def test_the_end_of_input_at_a_required_field_leaves_without_a_call(terminal, te
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["n\n", "\x04", "\x03"])
-def test_whoever_leaves_at_the_recap_calls_nothing(terminal, key: str) -> None:
+def test_leaving_at_the_summary_cancels_the_call(terminal, key: str) -> None:
     keyboard = terminal(*CALL, "text=hi", "times=1", "loud=false")
     answer(keyboard, ("mood [optional]: ", "\n"), (CONFIRM, key))
     assert keyboard.end() == 130
@@ -120,14 +120,14 @@ def test_whoever_leaves_at_the_recap_calls_nothing(terminal, key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "term"), [("\x04", "dumb"), ("\x03", "dumb"), ("\x1b", "xterm"), ("\x03", "xterm")]
 )
-def test_whoever_leaves_before_the_recap_calls_nothing(terminal, key: str, term: str) -> None:
+def test_leaving_before_the_summary_cancels_the_call(terminal, key: str, term: str) -> None:
     keyboard = terminal(*CALL, "text=hi", TERM=term)
     answer(keyboard, ("times (How often.) [1]:", key))
     assert keyboard.end() == 130
     assert "hi" not in keyboard.lines
 
 
-def test_what_does_not_fit_is_asked_for_again_and_the_reason_said(terminal) -> None:
+def test_invalid_value_is_asked_for_again_with_the_reason(terminal) -> None:
     keyboard = terminal(*CALL, "loud=false", "mood=x")
     answer(keyboard, ("text (What to say.): ", "\n"))
     assert '  a value is required, "" is an empty text' in keyboard.expect("text (What to say.): ")
@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_asked_for_again_and_the_reason_said(terminal) -> N
     assert keyboard.lines[-2] == "hahaha"
 
 
-def test_what_was_given_wrongly_can_be_put_right_at_the_recap(terminal) -> None:
+def test_invalid_arg_can_be_corrected_at_the_summary(terminal) -> None:
     keyboard = terminal(*CALL, "text=hi", "times=many", "loud=false")
     answer(keyboard, ("mood [optional]: ", "\n"))
     assert "  times: must be an integer, got 'many'" in keyboard.expect(CONFIRM)
@@ -155,7 +155,7 @@ def test_what_was_given_wrongly_can_be_put_right_at_the_recap(terminal) -> None:
 
 
 @pytest.mark.parametrize("remote", ["2", "upstream"])
-def test_an_option_is_chosen_by_its_number_or_its_name(terminal, pusher, remote: str) -> None:
+def test_option_is_chosen_by_number_or_name(terminal, pusher, remote: str) -> None:
     keyboard = terminal(*PUSH, "labels=null", "force=true")
     answer(keyboard, ("branch: ", "m\n"))
     assert "  must be a string of at least 2 characters, got 'm'" in keyboard.expect("branch: ")
@@ -191,7 +191,7 @@ def test_data_is_typed_as_json_over_several_lines(terminal, pusher) -> None:
     assert called_with(keyboard) == expected
 
 
-def test_lines_are_edited_and_may_be_typed_ahead(terminal) -> None:
+def test_lines_can_be_edited_and_typed_ahead(terminal) -> None:
     keyboard = terminal(*CALL, "--json", TERM="xterm", NO_COLOR="1")
     answer(keyboard, ("text (What to say.):", "hx\x7fi\r2\rtrue\r\r\r"))
     assert keyboard.end() == 0

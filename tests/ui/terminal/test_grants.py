@@ -60,7 +60,7 @@ def tail(keyboard, after: str) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
-def test_a_wider_rule_is_chosen_by_a_digit(terminal, script, coder, columns: int) -> None:
+def test_wider_rule_is_chosen_by_a_digit(terminal, script, coder, columns: int) -> None:
     script(*shell("ls -l", "ls -a"), "{text: done}")
     keyboard = terminal(*RUN, columns=columns)
     assert "s2 for this session: commands that begin with ls" in keyboard.asked()
@@ -72,7 +72,7 @@ def test_a_wider_rule_is_chosen_by_a_digit(terminal, script, coder, columns: int
     assert keyboard.seen.count("wants to call") == 1
 
 
-def test_an_offer_tells_how_much_it_would_have_saved(terminal, script, coder) -> None:
+def test_offer_states_how_many_questions_it_would_have_saved(terminal, script, coder) -> None:
     script(*shell("wc x", "wc y", "git add . && git commit -m x"), "{text: done}")
     keyboard = terminal(*RUN, columns=80)
     for offer in (
@@ -86,7 +86,7 @@ def test_an_offer_tells_how_much_it_would_have_saved(terminal, script, coder) ->
 
 
 @pytest.mark.parametrize("keys", [["\x04"], ["a\n", "\x04"]], ids=repr)
-def test_the_end_of_input_is_a_no(terminal, script, coder, keys) -> None:
+def test_end_of_input_is_a_no(terminal, script, coder, keys) -> None:
     script(*shell("ls -l"), '{text: "{result}"}')
     keyboard = terminal(*RUN)
     keyboard.asked()
@@ -100,7 +100,7 @@ def test_the_end_of_input_is_a_no(terminal, script, coder, keys) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["ls $(echo .)", "rm -rf build", "python", "bash x.sh"])
-def test_where_nothing_wider_is_sound_this_very_call_is_offered(
+def test_exact_call_is_offered_if_no_wider_rule_is_safe(
     terminal, script, coder, command: str
 ) -> None:
     script(*shell(command, command), "{text: done}")
@@ -113,7 +113,7 @@ def test_where_nothing_wider_is_sound_this_very_call_is_offered(
     assert keyboard.end() == 0
 
 
-def test_a_written_rule_keeps_what_was_granted(terminal, script, coder) -> None:
+def test_written_rule_keeps_earlier_grants(terminal, script, coder) -> None:
     script(*shell("wc x", "ls -l", "wc y"), "{text: done}")
     keyboard = terminal(*RUN, columns=120)
     keyboard.asked()
@@ -126,7 +126,7 @@ def test_a_written_rule_keeps_what_was_granted(terminal, script, coder) -> None:
     assert keyboard.seen.count("wants to call") == 2
 
 
-def test_always_for_the_user(terminal, script, coder) -> None:
+def test_rule_for_all_sessions_is_written_to_the_user_config(terminal, script, coder) -> None:
     script(*shell("ls -l", "ls -a"), "{text: done}")
     keyboard = terminal(*RUN, columns=120)
     keyboard.asked()
@@ -169,7 +169,7 @@ KEPT = "[y]es, [n]o, [?] why > "
 @pytest.mark.parametrize(
     ("key", "use"), [("y", ["building", "localhost", "containers"]), ("n", [])], ids=repr
 )
-def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(
+def test_one_answer_for_all_rule_sets_of_a_folder_is_stored(
     terminal, script, coder, key: str, use: list[str]
 ) -> None:
     lines = ["curl -s http://127.0.0.1:9/", "docker ps"]
@@ -204,7 +204,7 @@ def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(
     )
 
 
-def test_the_end_of_input_is_no_answer_to_keep(terminal, script, coder) -> None:
+def test_end_of_input_is_not_stored_as_an_answer(terminal, script, coder) -> None:
     script(*shell("docker ps"), "{text: done}")
     keyboard = terminal(*RUN, columns=120)
     keyboard.expect(KEPT)
@@ -216,7 +216,7 @@ def test_the_end_of_input_is_no_answer_to_keep(terminal, script, coder) -> None:
 
 
 @pytest.mark.long
-def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
+def test_rule_for_edits_in_this_folder_is_written(terminal, script, coder) -> None:
     script(*writes("/output/a", "/output/b", "/output/.env"), "{text: done}")
     keyboard = terminal(*RUN, columns=160)
     keyboard.asked()
@@ -245,7 +245,7 @@ def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     assert verdict("/output/c") == "ask", "what the worker says itself is stricter"
 
 
-def test_a_file_that_cannot_be_edited_gets_lines_to_paste(terminal, script, coder) -> None:
+def test_file_that_cannot_be_edited_gives_lines_to_paste(terminal, script, coder) -> None:
     script(*writes("/output/a"), "{text: done}")
     coder.write("worker.yaml", WORKER.replace("name: coder", "name: coder\r\n#", 1))
     coder.home.mkdir()
@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_edited_gets_lines_to_paste(terminal, script, code
 
 
 @pytest.mark.long
-def test_the_log_shows_what_was_given_and_what_it_covered(terminal, script, coder) -> None:
+def test_log_shows_a_grant_and_the_calls_it_covered(terminal, script, coder) -> None:
     script(*shell("ls -l", "ls -a", "ls"), "{text: done}")
     keyboard = terminal(*RUN)
     keyboard.asked()
@@ -299,7 +299,7 @@ WHICH = "for this session: [Enter] this exact call, [2] as listed > "
     ],
     ids=repr,
 )
-def test_every_call_of_a_tool_has_to_be_chosen(
+def test_grant_for_every_call_of_a_tool_must_be_chosen(
     terminal, script, keys, granted: str, asked: int
 ) -> None:
     script(*REFUNDS, "{text: done}")
@@ -337,7 +337,7 @@ def test_every_call_of_a_tool_has_to_be_chosen(
     ],
     ids=repr,
 )
-def test_the_same_by_lines_where_there_are_no_keys(
+def test_grants_are_chosen_by_lines_on_a_plain_terminal(
     terminal, script, lines, granted: str, asked: int
 ) -> None:
     script(*REFUNDS, "{text: done}")
@@ -357,7 +357,7 @@ def test_the_same_by_lines_where_there_are_no_keys(
     assert keyboard.seen.count("wants to call") == asked
 
 
-def test_the_end_of_input_behind_s_is_a_no(terminal, script) -> None:
+def test_end_of_input_after_s_is_a_no(terminal, script) -> None:
     script(REFUNDS[0], '{text: "{result}"}')
     keyboard = terminal(*RUN)
     keyboard.asked()
@@ -368,7 +368,7 @@ def test_the_end_of_input_behind_s_is_a_no(terminal, script) -> None:
     assert "the user said no" in keyboard.text
 
 
-def test_one_grant_needs_one_key(terminal, script) -> None:
+def test_single_grant_needs_one_key(terminal, script) -> None:
     script(*["{calls: [{tool: careful, input: {what: odd}}]}"] * 2, "{text: done}")
     keyboard = terminal(*RUN, **KEYS)
     assert "s2" not in keyboard.asked()
@@ -397,7 +397,7 @@ REQUEST = ApprovalRequest(
 )
 
 
-def test_what_may_be_remembered_and_what_may_be_written() -> None:
+def test_offers_depend_on_the_places_of_rules() -> None:
     assert session_offers(REQUEST) == [THIS_CALL, GrantOffer.of([RULE])]
     assert edits_offer(REQUEST) is None
     assert lasting_offer(REQUEST) is None, (
@@ -406,6 +406,6 @@ def test_what_may_be_remembered_and_what_may_be_written() -> None:
     assert [line.split()[0] for line in explain_grants(REQUEST)] == ["s", "s2"]
 
 
-def test_what_a_rule_says_cannot_repaint_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_a_rule_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert grant(GrantOffer.of([RULE]), new_console()).grant == GrantOffer.of([RULE])
     assert "\x1b" not in capsys.readouterr().err

@@ -103,7 +103,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Any:
         each.close()
 
 
-def test_what_keys_make_of_a_line(desk) -> None:
+def test_editing_keys_change_the_line(desk) -> None:
     cases = {
         "wrold\x1b[D\x1b[D\x1b[D\x7f\x1b[Cr\x01Hello, \x05!\r": "Hello, world!",
         "yes\x15n two\x17three\r": "n three",
@@ -141,7 +141,7 @@ def test_what_keys_make_of_a_line(desk) -> None:
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 @pytest.mark.parametrize("typed", ["", "half a line"])
-def test_a_terminal_that_is_closed_ends_nothing_as_a_person_would(
+def test_closed_terminal_is_a_hang_up_not_an_end_of_input(
     desk, monkeypatch, term: str, typed: str
 ) -> None:
     monkeypatch.setenv("TERM", term)
@@ -155,7 +155,7 @@ def test_a_terminal_that_is_closed_ends_nothing_as_a_person_would(
 
 
 @pytest.mark.parametrize("columns", [50, 20])
-def test_a_long_question_and_a_long_line_take_several_rows(desk, columns: int) -> None:
+def test_long_question_and_long_line_take_several_rows(desk, columns: int) -> None:
     question = "what, after all that was said, is to be done? "
     text = "日本語のとても長い文 and some words behind it that do not fit into one row"
 
@@ -171,7 +171,7 @@ def test_a_long_question_and_a_long_line_take_several_rows(desk, columns: int) -
     assert squeezed(*done.screen.lines) == squeezed(question, "X", text, "Y")
 
 
-def test_what_was_typed_before_does_not_count_and_typing_ahead_does_where_it_may(desk) -> None:
+def test_input_before_the_prompt_is_ignored_and_lines_typed_ahead_are_kept(desk) -> None:
     async def story(desk: Desk) -> None:
         desk.type("y\r")
         async with desk.asking():
@@ -187,7 +187,7 @@ def test_what_was_typed_before_does_not_count_and_typing_ahead_does_where_it_may
     desk(story)
 
 
-def test_earlier_lines_come_back(desk) -> None:
+def test_history_recalls_earlier_lines(desk) -> None:
     async def story(desk: Desk) -> None:
         for number, keys in enumerate(("one\r", "two\r", "two\r", "\r", "\x1b[A\x1b[A!\r")):
             async with desk.asking(f"{number}> "):
@@ -196,7 +196,7 @@ def test_earlier_lines_come_back(desk) -> None:
     assert desk(story).line == "one!"
 
 
-def test_what_the_prompt_says_cannot_repaint_it(desk) -> None:
+def test_prompt_text_cannot_control_the_terminal(desk) -> None:
     async def story(desk: Desk) -> None:
         async with desk.asking("a\x1b[2J\x07\u202e > "):
             await desk.shows(r"a\x1b[2J\x07\u202e >")
@@ -205,7 +205,7 @@ def test_what_the_prompt_says_cannot_repaint_it(desk) -> None:
     assert desk(story).screen.bells == 0
 
 
-def test_a_prompt_that_is_withdrawn_leaves_the_terminal_as_it_was(desk) -> None:
+def test_withdrawn_prompt_restores_the_terminal(desk) -> None:
     numbers = (signal.SIGINT, signal.SIGTSTP, signal.SIGWINCH)
 
     async def story(desk: Desk) -> None:
@@ -227,7 +227,7 @@ def test_a_prompt_that_is_withdrawn_leaves_the_terminal_as_it_was(desk) -> None:
     assert desk(story).line == "nothing was read"
 
 
-def test_what_is_written_in_between_stands_above_the_line(desk) -> None:
+def test_output_during_input_is_above_the_line(desk) -> None:
     async def story(desk: Desk) -> None:
         async with desk.asking():
             desk.type("half ")
@@ -242,9 +242,7 @@ def test_what_is_written_in_between_stands_above_the_line(desk) -> None:
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown", ""])
-def test_a_terminal_that_cannot_move_its_cursor_reads_plain_lines(
-    desk, monkeypatch, term: str
-) -> None:
+def test_terminal_without_cursor_movement_reads_plain_lines(desk, monkeypatch, term: str) -> None:
     monkeypatch.setenv("TERM", term)
 
     async def story(desk: Desk) -> None:

@@ -57,7 +57,7 @@ def terminal() -> Iterator[Terminal]:
     os.close(made.slave)
 
 
-def test_they_stand_below_the_text_and_move_down_with_it(terminal: Terminal) -> None:
+def test_live_lines_stay_below_the_text(terminal: Terminal) -> None:
     terminal.live.refresh()
     assert terminal.lines == ["one", "two"]
     terminal.write("a\n")
@@ -73,7 +73,7 @@ def test_they_stand_below_the_text_and_move_down_with_it(terminal: Terminal) -> 
     assert terminal.lines == ["a", "b", "c", "d", "e", "f"]
 
 
-def test_they_stand_below_a_line_that_continues(terminal: Terminal) -> None:
+def test_live_lines_are_below_an_unfinished_line(terminal: Terminal) -> None:
     terminal.write("1\n2\n3\n4\nthis is")
     terminal.live.refresh()
     assert terminal.lines == ["1", "2", "3", "4", "this is", "one", "two"]
@@ -81,13 +81,13 @@ def test_they_stand_below_a_line_that_continues(terminal: Terminal) -> None:
     assert terminal.lines == ["1", "2", "3", "4", "this is the end", "one", "two"]
 
 
-def test_a_full_line_is_not_touched(terminal: Terminal) -> None:
+def test_full_line_is_not_changed(terminal: Terminal) -> None:
     terminal.write("x" * 20)
     terminal.live.refresh()
     assert terminal.lines == ["x" * 20]
 
 
-def test_they_make_room_for_a_prompt(terminal: Terminal) -> None:
+def test_live_lines_make_room_for_a_prompt(terminal: Terminal) -> None:
     terminal.live.refresh()
     with terminal.live.paused():
         terminal.live.refresh()
@@ -99,7 +99,7 @@ def test_they_make_room_for_a_prompt(terminal: Terminal) -> None:
     assert terminal.lines == ["really? y", "one", "two"]
 
 
-def test_they_fit_a_terminal_that_becomes_smaller(terminal: Terminal) -> None:
+def test_live_lines_fit_a_resized_terminal(terminal: Terminal) -> None:
     terminal.shown = [f"line {number} of many" for number in range(9)]
     terminal.live.refresh()
     assert terminal.lines == ["line 6 of many", "line 7 of many", "line 8 of many"]
@@ -125,11 +125,11 @@ def test_ctrl_z_leaves_a_clean_terminal_and_continuing_draws_again(terminal: Ter
     assert terminal.lines == ["text", "one", "two"]
 
 
-def test_what_is_fitted_keeps_its_colours() -> None:
+def test_shortened_text_keeps_its_colours() -> None:
     assert fit("\x1b[2mabcdef\x1b[0m", 4) == "\x1b[2mabc…\x1b[0m"
 
 
-def test_numbers() -> None:
+def test_numbers_and_durations_are_shortened() -> None:
     assert [compact(number) for number in (0, 112, 999, 1000, 2468, 12345, 999_949, 1_234_567)] == [
         *("0", "112", "999", "1.0k", "2.5k", "12.3k", "1.0M", "1.2M")
     ]
@@ -143,7 +143,7 @@ def test_numbers() -> None:
     ]
 
 
-def test_why_something_is_tried_again_has_a_row_of_its_own() -> None:
+def test_reason_for_a_retry_has_its_own_row() -> None:
     status = Status()
     status.model = "m:1"
     assert status.problem == []

@@ -64,7 +64,7 @@ def drawn(*deltas: str, width: int = 80, styled: bool = True) -> str:
 
 @example("word\n\n- \nword\n\n", [], False, 12)
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20), st.booleans(), WIDTHS)
-def test_it_does_not_matter_how_the_text_is_cut_into_pieces(
+def test_streamed_markdown_is_independent_of_its_chunks(
     text: str, cuts: list[int], styled: bool, width: int
 ) -> None:
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
@@ -76,7 +76,7 @@ def test_it_does_not_matter_how_the_text_is_cut_into_pieces(
 
 @example("```word", 12)
 @given(TEXTS, WIDTHS)
-def test_no_word_is_lost_and_all_of_it_has_room(text: str, width: int) -> None:
+def test_markdown_loses_no_word_and_fits_the_width(text: str, width: int) -> None:
     shown = drawn(text, width=width, styled=False)
     assert "\x1b" not in shown
     for word in ("word", "日", "<b>", "snake", "code"):
@@ -104,7 +104,7 @@ def test_no_word_is_lost_and_all_of_it_has_room(text: str, width: int) -> None:
         ("> a", [f"{DIM}▌ {OFF}{DIM}a{OFF}"]),
     ],
 )
-def test_what_is_drawn(text: str, expected: list[str]) -> None:
+def test_markdown_is_drawn_as_expected(text: str, expected: list[str]) -> None:
     assert draw_markdown(text, 60) == expected
 
 
@@ -126,9 +126,7 @@ def test_what_is_drawn(text: str, expected: list[str]) -> None:
         ("[]()", ["[]()"]),
     ],
 )
-def test_what_looks_like_markup_without_content_is_text(
-    text: str, expected: list[str] | None
-) -> None:
+def test_markup_without_content_is_drawn_as_text(text: str, expected: list[str] | None) -> None:
     """An answer that is no more than ``42.`` must not look like an empty one."""
     shown = draw_markdown(text, 60)
     assert shown == expected or (expected is None and any("1." in row for row in shown))
@@ -140,14 +138,14 @@ MARKS = st.sampled_from(
 
 
 @given(st.lists(MARKS, max_size=12).map("".join), st.booleans())
-def test_no_text_is_drawn_as_nothing(text: str, styled: bool) -> None:
+def test_every_text_has_visible_output(text: str, styled: bool) -> None:
     for block in filter(str.strip, text.split("\n\n")):
         assert "".join(drawn(block, styled=styled)).strip(), block
     for number in re.findall(r"(?m)^(\d+[.)])$", text):
         assert number in drawn(text, styled=False)
 
 
-def test_tasks_have_boxes() -> None:
+def test_task_lists_have_boxes() -> None:
     text = (
         "- [x] done\n- [ ] *open*\n  - [X] inner\n- plain [x] no\n- [y] no\n- [x]no\n\n[x] none\n"
     )
@@ -163,7 +161,7 @@ def test_tasks_have_boxes() -> None:
     ]
 
 
-def test_a_table_has_columns_and_is_wrapped_inside_of_them() -> None:
+def test_table_has_columns_and_is_wrapped_inside_of_them() -> None:
     table = "| customer | total |\n|---|--:|\n| Alice of the long name | 12 |\n| 日本 | 3 |\n"
     shown = drawn(table, width=30, styled=False).splitlines()
     assert shown == [
@@ -179,7 +177,7 @@ def test_a_table_has_columns_and_is_wrapped_inside_of_them() -> None:
     assert sum(whole.count(letter) for letter in "ランプとペンと紙") >= len("ランプとペンと紙") * 2
 
 
-def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours() -> None:
+def test_code_is_coloured_or_keeps_its_fences() -> None:
     code = "```python\ndef one():\n    return 1\n```\n"
     assert re.sub(r"\x1b\[[\d;]*m", "", drawn(code)) == "def one():\n    return 1\n"
     assert drawn(code).count("\x1b[") > 4
@@ -202,11 +200,11 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
         ("- one two three four", [" • one two", "   three four"]),
     ],
 )
-def test_rows_are_broken_between_words(text: str, rows: list[str]) -> None:
+def test_rows_are_wrapped_between_words(text: str, rows: list[str]) -> None:
     assert drawn(text, width=16).splitlines() == rows
 
 
-def test_a_block_is_printed_once_it_is_complete_and_drawn_until_then() -> None:
+def test_block_is_printed_when_complete_and_drawn_until_then() -> None:
     stream = MarkdownStream(lambda: 60)
     assert (stream.feed("One **bo"), stream.open_lines()) == ("", ["One **bo"])
     assert (stream.feed("ld**\n"), stream.open_lines()) == ("", [f"One {BOLD}bold{OFF}"])
@@ -222,7 +220,7 @@ def test_a_block_is_printed_once_it_is_complete_and_drawn_until_then() -> None:
 
 
 @pytest.mark.parametrize("line", ["word " * 16, "word " * 15 + "\n"])
-def test_a_long_paragraph_is_drawn_by_its_end_while_it_grows(line: str) -> None:
+def test_long_paragraph_shows_its_end_while_it_grows(line: str) -> None:
     text = line * 500
     stream = MarkdownStream(lambda: 80, styled=False)
     printed = "".join(stream.feed(text[start : start + 50]) for start in range(0, len(text), 50))

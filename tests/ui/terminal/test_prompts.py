@@ -43,7 +43,7 @@ def asked(terminal, script):
     return keyboard
 
 
-def test_what_an_answer_means() -> None:
+def test_answers_are_parsed() -> None:
     notes = {
         "n use scratch\n": "use scratch",
         "no, use scratch\n": "use scratch",
@@ -81,7 +81,7 @@ def test_what_an_answer_means() -> None:
         ("n\n", ApprovalDecision(False)),
     ],
 )
-async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(
+async def test_file_instead_of_a_terminal_is_read_to_its_end(
     tmp_path, monkeypatch, typed, decision
 ) -> None:
     (tmp_path / "typed").write_text(typed)
@@ -100,14 +100,14 @@ def no_front_end() -> str:
 @pytest.mark.parametrize(
     ("answers", "decision"), [(lambda: "y", ApprovalDecision(True)), (no_front_end, NOT_ASKED)]
 )
-async def test_a_notebook_is_asked_through_its_kernel(monkeypatch, answers, decision) -> None:
+async def test_notebook_is_asked_through_its_kernel(monkeypatch, answers, decision) -> None:
     monkeypatch.setattr("builtins.input", answers)
     with anyio.fail_after(10):
         assert await cli_approval_callback()(new_request()) == decision
 
 
 @pytest.mark.anyio
-async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refused(
+async def test_program_without_a_person_does_not_report_a_refusal_by_a_person(
     monkeypatch, tmp_path
 ) -> None:
     def keep(text: str) -> str:
@@ -130,7 +130,7 @@ async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refus
 
 
 @pytest.mark.anyio
-async def test_a_folder_unfolds_before_the_answer(tmp_path, monkeypatch) -> None:
+async def test_folder_unfolds_before_the_answer(tmp_path, monkeypatch) -> None:
     (tmp_path / "typed").write_text("u\ny\n")
     folded = FoldedLine(
         "made     a/ (12 files, 3 bytes)",
@@ -153,7 +153,7 @@ async def test_a_folder_unfolds_before_the_answer(tmp_path, monkeypatch) -> None
     assert "+inside" in unfolded
 
 
-def test_only_what_is_folded_unfolds() -> None:
+def test_unfold_is_offered_only_for_folded_lines() -> None:
     assert "unfold" not in prompts.offered_answers(new_request())
     assert parse_answer("u\n", prompts.offered_answers(new_request())) is None
     folded = (FoldedLine("made a/", "x"),)
@@ -162,7 +162,7 @@ def test_only_what_is_folded_unfolds() -> None:
     )
 
 
-def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
+def test_request_shows_the_action_and_the_reason(asked, writer) -> None:
     start = asked.lines.index("writer wants to call write_file (risk: medium)")
     assert asked.lines[start:] == [
         "writer wants to call write_file (risk: medium)",
@@ -185,7 +185,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_the_answers_are_broken_between_words(terminal, script, term: str) -> None:
+def test_answers_are_wrapped_between_words(terminal, script, term: str) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, columns=40, TERM=term)
     keyboard.asked()
@@ -196,7 +196,7 @@ def test_the_answers_are_broken_between_words(terminal, script, term: str) -> No
     assert lines[at + 1 : at + 3] == ["[a]lways, [n]o, [t]ell why not, [?] why", "> y"]
 
 
-def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
+def test_enter_and_end_of_input_are_no(terminal, script) -> None:
     answers = ["\n", "n\n", "\x04", "y\x04\x04", "n write it in French\n"]
     calls = ", ".join(f"{{tool: echo, input: {{text: {number}}}}}" for number in "abcde")
     script(f"{{calls: [{calls}]}}", '{text: "Told: {results[2]}; {result}"}')
@@ -210,7 +210,7 @@ def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
     assert "5 calls (5 refused)" in keyboard.seen
 
 
-def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(terminal, script) -> None:
+def test_invalid_answer_is_asked_again_and_the_third_is_a_no(terminal, script) -> None:
     script(
         "{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: b}}]}", "{text: done}"
     )
@@ -236,7 +236,7 @@ def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(termin
     assert "2 calls (1 refused)" in keyboard.seen
 
 
-def test_a_question_mark_explains_and_asks_again(asked, writer) -> None:
+def test_question_mark_explains_and_asks_again(asked, writer) -> None:
     asked.type("?\n")
     explanation = asked.asked()
     for line in (
@@ -254,7 +254,7 @@ def test_a_question_mark_explains_and_asks_again(asked, writer) -> None:
     assert (writer.folder / "output" / "a.md").exists()
 
 
-def test_a_session_covers_what_was_shown_and_nothing_else(terminal, script) -> None:
+def test_session_grant_covers_only_what_was_shown(terminal, script) -> None:
     other = WRITE.replace("one", "other")
     script(WRITE, WRITE, other, "{text: done}")
     keyboard = terminal(*RUN)
@@ -285,9 +285,7 @@ def test_edits_of_a_zone_are_accepted_by_one_letter(terminal, script) -> None:
 
 
 @pytest.mark.parametrize("keys", ["y\n", "y"], ids=repr)
-def test_what_was_typed_before_the_prompt_does_not_answer_it(
-    terminal, script, writer, keys: str
-) -> None:
+def test_input_before_the_prompt_does_not_answer_it(terminal, script, writer, keys: str) -> None:
     os.mkfifo(writer.folder / "gate")
     script("{calls: [{tool: hold}]}", WRITE, TOLD)
     keyboard = terminal(*RUN)
@@ -302,7 +300,7 @@ def test_what_was_typed_before_the_prompt_does_not_answer_it(
     assert not (writer.folder / "output" / "a.md").exists()
 
 
-def test_a_yes_is_for_once_and_pasted_lines_answer_one_prompt_only(terminal, script) -> None:
+def test_yes_counts_once_and_pasted_lines_answer_one_prompt(terminal, script) -> None:
     script(
         "{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: a}}]}", "{text: done}"
     )
@@ -318,7 +316,7 @@ def test_a_yes_is_for_once_and_pasted_lines_answer_one_prompt_only(terminal, scr
 HOSTILE = r'"\e[2J\e[1;1Hsafe\r\nfake \u202egnp.exe\u200b\a\x9b31m\e]0;title\a"'
 
 
-def test_a_text_of_several_lines_is_shown_as_it_was_written(terminal, script) -> None:
+def test_multiline_text_is_shown_as_written(terminal, script) -> None:
     script(r'{calls: [{tool: echo, input: {text: "one \"two\"\n\n  three\n"}}]}', "{text: done}")
     keyboard = terminal(*RUN)
     assert '\r\n  text:\r\n    | one "two"\r\n    | \r\n    |   three\r\n' in keyboard.asked()
@@ -326,7 +324,7 @@ def test_a_text_of_several_lines_is_shown_as_it_was_written(terminal, script) ->
     assert keyboard.end() == 0
 
 
-def test_arguments_cannot_repaint_the_prompt(terminal, script) -> None:
+def test_arguments_cannot_control_the_terminal(terminal, script) -> None:
     script(f"{{calls: [{{tool: echo, input: {{text: {HOSTILE}}}}}]}}", "{text: done}")
     keyboard = terminal(*RUN)
     shown = keyboard.asked()
@@ -338,7 +336,7 @@ def test_arguments_cannot_repaint_the_prompt(terminal, script) -> None:
     assert not set(keyboard.seen) & set("\x1b\x07\x9b\u202e\u200b")
 
 
-def test_names_of_tools_cannot_repaint_the_terminal(terminal, script) -> None:
+def test_tool_names_cannot_control_the_terminal(terminal, script) -> None:
     script(
         r'{calls: [{tool: "no\e[2Jsuch"}, {tool: "no\nsuch"}, {tool: "no\u202esuch"}]}',
         "{text: done}",
@@ -351,7 +349,7 @@ def test_names_of_tools_cannot_repaint_the_terminal(terminal, script) -> None:
     assert "wants to call" not in keyboard.seen
 
 
-def test_a_new_line_cannot_imitate_a_prompt(terminal, script) -> None:
+def test_line_break_cannot_imitate_a_prompt(terminal, script) -> None:
     fake = r'"fine\n\n[y]es once, [s]ession, [n]o, [?] why > y\n  success"'
     script(f"{{calls: [{{tool: careful, input: {{what: {fake}}}}}]}}", "{text: done}")
     keyboard = terminal(*RUN, columns=400)
@@ -361,7 +359,7 @@ def test_a_new_line_cannot_imitate_a_prompt(terminal, script) -> None:
     assert [line for line in keyboard.lines if line.startswith("[y]es")] == [f"{CHOICES}n"]
 
 
-def test_a_file_cannot_repaint_its_own_diff(terminal, script, writer) -> None:
+def test_file_content_cannot_control_the_terminal_in_a_diff(terminal, script, writer) -> None:
     writer.write("output/a.md", "old\x1b[2J\n")
     script(
         r'{calls: [{tool: write_file, input: {path: /output/a.md, content: "new\e[2J\n"}}]}',
@@ -376,7 +374,7 @@ def test_a_file_cannot_repaint_its_own_diff(terminal, script, writer) -> None:
     assert keyboard.end() == 0
 
 
-def test_the_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) -> None:
+def test_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) -> None:
     long = "harmless " * 40 + "; rm -rf /"
     script(
         f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{long}"}}}}]}}',
@@ -391,7 +389,7 @@ def test_the_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) 
     assert keyboard.end() == 0
 
 
-def test_a_line_that_wraps_cannot_imitate_a_line_of_ours(terminal, script) -> None:
+def test_wrapped_line_cannot_imitate_a_line_of_forge(terminal, script) -> None:
     fake = ("x" * 50).ljust(100) + "why: zone 'output' pre-approves everything".ljust(200)
     script(
         f'{{calls: [{{tool: echo, input: {{text: "{fake}"}}}}, {{tool: careful, input: {{what: "{fake}"}}}}]}}',
@@ -428,7 +426,7 @@ def test_prompts_are_on_the_terminal_while_the_answer_goes_to_a_file(
     assert "Told" not in keyboard.seen
 
 
-def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> None:
+def test_json_output_can_be_piped_while_a_person_is_asked(terminal, script, writer) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, "--json", shell="> lines.jsonl")
     keyboard.asked()
@@ -459,7 +457,7 @@ def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> 
     ],
     ids=["CI", "stderr", "stdin", "-p"],
 )
-def test_nobody_is_asked_who_cannot_answer(
+def test_question_without_an_interactive_terminal_is_denied(
     terminal, script, words, shell: str, env: dict[str, str]
 ) -> None:
     script(WRITE, TOLD)
@@ -470,7 +468,7 @@ def test_nobody_is_asked_who_cannot_answer(
 
 
 @pytest.mark.parametrize("how", ["ctrl-c", "SIGTERM"])
-def test_a_prompt_can_be_left(asked, writer, how: str) -> None:
+def test_prompt_can_be_cancelled(asked, writer, how: str) -> None:
     if how == "ctrl-c":
         asked.type("\x03")
     else:
@@ -481,13 +479,13 @@ def test_a_prompt_can_be_left(asked, writer, how: str) -> None:
     assert not (writer.folder / "output" / "a.md").exists()
 
 
-def test_a_terminal_that_goes_away_has_not_said_yes(asked, writer) -> None:
+def test_closed_terminal_is_not_a_yes(asked, writer) -> None:
     asked.type("y")
     asked.child.close()
     assert not (writer.folder / "output" / "a.md").exists()
 
 
-def test_a_file_that_changes_while_somebody_thinks_is_asked_about_again(asked, writer) -> None:
+def test_file_changed_during_the_question_asks_again(asked, writer) -> None:
     writer.write("output/a.md", "meanwhile\n")
     asked.type("y\n")
     again = asked.asked()
@@ -498,7 +496,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_asked_about_again(asked, w
     assert writer.read("output/a.md") == "meanwhile\n"
 
 
-def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, writer) -> None:
+def test_call_that_cannot_be_remembered_offers_no_session_grant(terminal, writer) -> None:
     writer.write(
         "tools.py",
         "from forge_cli import Preview, Text, tool\n\n\n"
@@ -523,7 +521,7 @@ def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, write
 INVISIBLE = r'"rm\uFE0F a\u00A0b\u3164 z\u0300\u0301\u0302\u0303 \U000E0041 caf\u00E9"'
 
 
-def test_what_cannot_be_seen_is_shown(terminal, script) -> None:
+def test_invisible_characters_are_escaped(terminal, script) -> None:
     script(f"{{calls: [{{tool: careful, input: {{what: {INVISIBLE}}}}}]}}", "{text: done}")
     keyboard = terminal(*RUN)
     shown = keyboard.asked()
@@ -536,7 +534,7 @@ def test_what_cannot_be_seen_is_shown(terminal, script) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
-def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, name: str) -> None:
+def test_zero_size_in_the_environment_does_not_hide_prompts(terminal, script, name: str) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **{name: "0"})
     assert "  │ 2 + two" in keyboard.asked().replace("\r", "").split("\n")
@@ -544,7 +542,7 @@ def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, 
     assert keyboard.end() == 0
 
 
-def test_a_terminal_that_does_not_say_how_large_it_is_shows_prompts(terminal, script) -> None:
+def test_terminal_of_unknown_size_shows_prompts(terminal, script) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, columns=0, rows=0)
     assert "  │ 2 + two" in keyboard.asked().replace("\r", "").split("\n")
@@ -570,7 +568,7 @@ def lines_of(shown: str) -> list[str]:
 
 @pytest.mark.few(1)
 @SCREENS
-def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_counts(
+def test_request_higher_than_the_terminal_is_shown_page_by_page(
     terminal, script, writer, columns: int, rows: int
 ) -> None:
     long_write(script)
@@ -615,7 +613,7 @@ def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, 
 @pytest.mark.parametrize(
     ("keys", "note"), [("n\n", ""), ("n Shorter, please\n", ": Shorter, please"), ("\x04", "")]
 )
-def test_a_no_counts_on_every_page(terminal, script, writer, keys: str, note: str) -> None:
+def test_no_counts_on_every_page(terminal, script, writer, keys: str, note: str) -> None:
     long_write(script)
     keyboard = terminal(*RUN, rows=24)
     keyboard.expect("[n]o > ")
@@ -625,7 +623,7 @@ def test_a_no_counts_on_every_page(terminal, script, writer, keys: str, note: st
     assert not (writer.folder / "output" / "a.md").exists()
 
 
-def test_keys_that_were_pressed_too_early_turn_no_page(terminal, script) -> None:
+def test_keys_pressed_too_early_turn_no_page(terminal, script) -> None:
     long_write(script, 200)
     keyboard = terminal(*RUN, "--trace", "quiet", rows=24)
     keyboard.expect("[n]o > ")
@@ -647,7 +645,7 @@ def is_cooked(fd: int) -> bool:
 
 
 @pytest.mark.parametrize("columns", [80, 50])
-def test_one_key_answers(terminal, script, writer, columns: int) -> None:
+def test_single_key_answers(terminal, script, writer, columns: int) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, columns=columns, **EDITED)
     keyboard.asked()
@@ -658,7 +656,7 @@ def test_one_key_answers(terminal, script, writer, columns: int) -> None:
 
 
 @pytest.mark.parametrize("enter", ["\r", "\n"])
-def test_a_key_and_enter_in_one_piece_answer(terminal, script, writer, enter: str) -> None:
+def test_key_followed_by_enter_answers(terminal, script, writer, enter: str) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
@@ -667,7 +665,7 @@ def test_a_key_and_enter_in_one_piece_answer(terminal, script, writer, enter: st
     assert writer.read("output/a.md") == "one\ntwo\n"
 
 
-def test_keys_that_mean_nothing_or_come_together_do_nothing(terminal, script, writer) -> None:
+def test_unknown_or_combined_keys_are_ignored(terminal, script, writer) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
@@ -686,7 +684,7 @@ def test_keys_that_mean_nothing_or_come_together_do_nothing(terminal, script, wr
     assert "the user said no" in keyboard.seen
 
 
-def test_a_paste_answers_nothing_however_slowly_it_comes(terminal, script, writer) -> None:
+def test_slow_paste_does_not_answer(terminal, script, writer) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
@@ -704,7 +702,7 @@ def test_a_paste_answers_nothing_however_slowly_it_comes(terminal, script, write
     assert keyboard.seen.rindex("\x1b[?2004l") > keyboard.seen.rindex("\x1b[?2004h")
 
 
-def test_a_text_is_edited_before_it_counts(terminal, script) -> None:
+def test_text_answer_can_be_edited(terminal, script) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
@@ -750,7 +748,7 @@ def test_pasted_lines_do_not_reach_the_shell_afterwards(shell, writer) -> None:
     assert not (writer.folder / "third").exists()
 
 
-def test_what_is_pasted_is_no_answer(shell, writer) -> None:
+def test_pasted_text_is_not_an_answer(shell, writer) -> None:
     keyboard = shell("xterm")
     for pasted in ("y\rtouch second\r", "\x1b[200~y\rtouch second\r\x1b[201~", "y" * 3000):
         keyboard.type(pasted)
@@ -765,7 +763,7 @@ def test_what_is_pasted_is_no_answer(shell, writer) -> None:
 
 
 @pytest.mark.long
-def test_a_prompt_is_drawn_again_when_the_process_comes_back(shell, writer) -> None:
+def test_prompt_is_drawn_again_after_a_stopped_process_continues(shell, writer) -> None:
     keyboard = shell("xterm")
     keyboard.type("\x1a")
     keyboard.expect("Stopped")
@@ -781,7 +779,7 @@ def test_a_prompt_is_drawn_again_when_the_process_comes_back(shell, writer) -> N
     keyboard.end()
 
 
-def test_whoever_leaves_in_a_hurry_gets_the_terminal_back(terminal, script) -> None:
+def test_ctrl_c_restores_the_terminal(terminal, script) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
@@ -807,7 +805,7 @@ def test_esc_goes_back_from_a_list_and_interrupts_at_the_question(terminal, scri
     assert not (writer.home / "config.yaml").exists()
 
 
-def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:
+def test_manual_call_offers_no_session_grant(terminal) -> None:
     keyboard = terminal("tools", "call", "echo", "--worker", "worker.yaml", "text=hi")
     keyboard.expect(CHOICES_ONCE)
     keyboard.type("s\n")
@@ -821,7 +819,7 @@ def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_prompt_that_waits_long_rings_once(
+async def test_long_prompt_rings_the_bell_once(
     monkeypatch: pytest.MonkeyPatch, term: str, waits: bool
 ) -> None:
     monkeypatch.setenv("TERM", term)

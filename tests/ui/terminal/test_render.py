@@ -37,7 +37,7 @@ def shown(value: ResultValue, width: int = 60, indent: int = 0, **options: objec
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
 
-def test_text_and_files() -> None:
+def test_text_and_files_are_rendered() -> None:
     assert shown(Text("one\ntwo")) == "one\ntwo\n"
     assert shown(Text("ends\n")) == "ends\n"
     assert shown(FileContent("/a", "x\ty\n", 4)) == "x       y\n"
@@ -45,7 +45,7 @@ def test_text_and_files() -> None:
 
 
 @given(st.text(st.sampled_from("ab 漢\n"), max_size=60), st.booleans())
-def test_plain_text_is_drawn_as_rich_draws_it(text: str, styled: bool) -> None:
+def test_plain_text_equals_the_output_of_rich(text: str, styled: bool) -> None:
     # rich 14 leaves out blanks at the end of a long line, rich 15 draws them; nobody sees a difference
     lines = "\n".join(line.rstrip(" ") for line in text.split("\n"))
     words = Styled(lines, "bold" if styled else "")
@@ -63,24 +63,24 @@ def new_screen(width: int) -> Console:
 
 
 @pytest.mark.long
-def test_a_million_lines_are_drawn_before_anybody_gives_up() -> None:
+def test_million_lines_are_rendered_in_time() -> None:
     with deadline():
         new_screen(80).print(Indented(render(Text("y\n" * 1_000_000), lines=None), 2), end="")
 
 
-def test_lists_of_files() -> None:
+def test_file_lists_are_rendered() -> None:
     assert shown(FileList.of("/", ("a", "b/"))) == "a\nb/\n"
     assert shown(FileList("/", ("a",), 3)) == "a\n... 2 more\n"
     assert shown(FileList.of("/", ())) == "(empty)\n"
 
 
-def test_json() -> None:
+def test_json_is_rendered() -> None:
     assert shown(Json({"a": [1, "é"]})) == '{\n  "a": [\n    1,\n    "é"\n  ]\n}\n'
     assert shown(Json("text")) == "text\n"
     assert shown(Json(object())).startswith("<object")
 
 
-def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
+def test_long_text_is_cut_after_some_lines_with_a_notice() -> None:
     text = "\n".join(map(str, range(30)))
     assert shown(Text(text)).splitlines()[-2:] == ["19", "... 10 more lines"]
     assert shown(Text(text), lines=2) == "0\n1\n... 28 more lines\n"
@@ -111,14 +111,14 @@ def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
     ],
 )
 @pytest.mark.parametrize("indent", [0, 4])
-def test_no_end_of_a_line_is_lost_in_a_narrow_terminal(value: ResultValue, indent: int) -> None:
+def test_narrow_terminal_hides_no_end_of_a_line(value: ResultValue, indent: int) -> None:
     """At the approval prompt, what cannot be seen could be anything."""
     text = shown(value, width=40, indent=indent, lines=None)
     assert re.search(r"T\s*A\s*I\s*L", text)
     assert all(line.startswith(" " * indent) for line in text.splitlines() if line)
 
 
-def test_a_diff() -> None:
+def test_diff_is_rendered() -> None:
     assert shown(Diff.of("/a", "one\ntwo\nthree\n", "one\n2\nthree\n")).splitlines() == [
         "--- /a",
         "+++ /a",
@@ -136,7 +136,7 @@ def test_a_diff() -> None:
     ]
 
 
-def test_diffs_with_nothing_to_compare() -> None:
+def test_diffs_without_a_comparison_are_rendered() -> None:
     assert shown(Diff.of("/a", "same", "same")) == "/a: no change\n"
     assert shown(Diff.of("/a", None, "")) == "/a: an empty file\n"
     assert shown(Diff.of("/a", "", "")) == "/a: no change\n"
@@ -145,7 +145,7 @@ def test_diffs_with_nothing_to_compare() -> None:
 
 
 @pytest.mark.long
-def test_a_diff_that_would_take_minutes_to_compare_is_shown_at_once() -> None:
+def test_expensive_diff_is_shown_at_once() -> None:
     before = "".join(f"{n * n % 97 + 1}\n" for n in range(20_000))
     after = "".join(f"{n * n * n % 101 + 2}\n" for n in range(30_000))
     started = time.monotonic()
@@ -157,7 +157,7 @@ def test_a_diff_that_would_take_minutes_to_compare_is_shown_at_once() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -> None:
+def test_diff_says_no_change_only_if_there_is_none(before: str, after: str) -> None:
     text = shown(Diff.of("/a", before, after), lines=None)
     assert ("no change" in text.splitlines()[0]) == (before == after)
     assert not OBEYED & set(map(unicodedata.category, text.replace("\n", "")))
@@ -167,20 +167,20 @@ def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -
 @pytest.mark.parametrize(
     "make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)]
 )
-def test_hostile_text_is_shown_escaped_in_every_view(view: str | None, make) -> None:
+def test_hostile_text_is_escaped_in_every_view(view: str | None, make) -> None:
     text = shown(make(HOSTILE, DisplayHints(view)), width=200)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", text)
     assert (SHOWN in text) is (view != "hidden")
 
 
 @pytest.mark.parametrize("view", ["table", "tree"])
-def test_hostile_names_are_shown_escaped(view: str) -> None:
+def test_hostile_names_are_escaped(view: str) -> None:
     text = shown(Json([{HOSTILE: {HOSTILE: [HOSTILE]}}], DisplayHints(view)), width=400)
     assert "\x1b" not in text
     assert SHOWN in text
 
 
-def test_hostile_paths_are_shown_escaped() -> None:
+def test_hostile_paths_are_escaped() -> None:
     text = shown(Diff.of("/a\n+++ fake\x1b[2J", "x\n", "y\n"))
     assert text.splitlines()[:3] == [
         "--- /a\\n+++ fake\\x1b[2J",
@@ -189,7 +189,7 @@ def test_hostile_paths_are_shown_escaped() -> None:
     ]
 
 
-def test_a_tree() -> None:
+def test_tree_is_rendered() -> None:
     value = Custom(
         "git.status",
         {"branch": "main", "staged": ["a", {}]},
@@ -206,7 +206,7 @@ def test_a_tree() -> None:
     ]
 
 
-def test_a_table() -> None:
+def test_table_is_rendered() -> None:
     rows = [{"id": 1, "name": "Ann"}, {"id": 2, "tags": ["x"]}]
     lines = shown(Json(rows, DisplayHints("table"))).splitlines()
     assert [line.split() for line in lines] == [
@@ -217,11 +217,11 @@ def test_a_table() -> None:
 
 
 @pytest.mark.parametrize("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
-def test_what_is_no_table_is_shown_as_it_is(data: object) -> None:
+def test_data_that_is_no_table_is_rendered_unchanged(data: object) -> None:
     assert shown(Json(data, DisplayHints("table"))) == shown(Json(data))
 
 
-def test_markdown_and_code() -> None:
+def test_markdown_and_code_are_rendered() -> None:
     assert "• one" in shown(Text("# Title\n\n- one", DisplayHints("markdown")))
     assert "https://evil.example" in shown(
         Text("[good](https://evil.example)", DisplayHints("markdown"))
@@ -237,7 +237,7 @@ HIDDEN = DisplayHints("hidden")
 
 
 @pytest.mark.parametrize("value", results_of("secret", HIDDEN))
-def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> None:
+def test_hidden_hint_hides_results_but_not_in_a_request(value: ResultValue) -> None:
     assert shown(value) == ""
     assert "secret" in shown(value, exact=True, lines=None)
 
@@ -255,16 +255,14 @@ CHANGED = Diff("/a.md", "# Old\n", "# New\n- one\n", is_new=False, bytes_written
         (DisplayHints(language="markdown"), "--- /a.md"),
     ],
 )
-def test_a_diff_follows_its_hints_but_for_whoever_decides(
-    hints: DisplayHints, expected: str
-) -> None:
+def test_diff_hints_apply_but_not_in_a_request(hints: DisplayHints, expected: str) -> None:
     value = replace(CHANGED, display=hints)
     assert expected in shown(value)
     assert (shown(value) == shown(CHANGED)) is (expected == "--- /a.md")
     assert shown(value, exact=True, lines=None) == shown(CHANGED)
 
 
-def test_a_list_of_files_as_a_tree_and_a_table() -> None:
+def test_file_list_is_rendered_as_tree_and_table() -> None:
     files = ("a/", "a/b.py", "c/d/e", "f")
     tree = shown(FileList("/code", files, 5, DisplayHints("tree"))).splitlines()
     assert tree == [
@@ -280,7 +278,7 @@ def test_a_list_of_files_as_a_tree_and_a_table() -> None:
     assert shown(FileList("/code", ("a", "b"), 2, DisplayHints("table"))) == "name\na\nb\n"
 
 
-def test_text_that_holds_data_has_its_views_too() -> None:
+def test_text_that_contains_data_has_its_views() -> None:
     rows = '[{"id": 1, "name": "Ann"}]'
     assert shown(Text(rows, DisplayHints("table"))) == shown(
         Json([{"id": 1, "name": "Ann"}], DisplayHints("table"))
@@ -314,13 +312,13 @@ def test_text_that_holds_data_has_its_views_too() -> None:
         ("text/plain", "words", "words"),
     ],
 )
-def test_the_content_type_of_a_custom_result_chooses_the_drawing(
+def test_content_type_of_a_custom_result_selects_the_view(
     mime: str, data: object, expected: str
 ) -> None:
     assert expected in shown(Custom("a.b", data, mime_type=mime))
 
 
-def test_a_patch_is_coloured_by_its_content_type_and_hints_count_more() -> None:
+def test_patch_is_coloured_by_content_type_unless_hints_differ() -> None:
     patch = "@@ -1 +1 @@\n-a\n+b\n"
     assert view_of(Custom("a.b", patch, mime_type="text/x-diff")).form == "diff"
     assert shown(Custom("a.b", patch, mime_type="text/x-diff")) == patch
@@ -330,7 +328,7 @@ def test_a_patch_is_coloured_by_its_content_type_and_hints_count_more() -> None:
     assert shown(picture, exact=True) == "iVBORw0KGgo=\n", "whoever decides sees what there is"
 
 
-def test_markdown_drops_nothing_before_a_decision() -> None:
+def test_markdown_omits_nothing_in_a_request() -> None:
     value = Text("words <!-- more -->", DisplayHints("markdown"))
     assert "more" in shown(value)
     assert shown(value, exact=True) == "words <!-- more -->\n"
@@ -347,7 +345,7 @@ LONG = [
 ]
 
 
-def test_a_long_result_of_every_kind_is_tried() -> None:
+def test_long_result_of_every_kind_is_rendered() -> None:
     assert {type(value) for value in LONG} == set(map(type, results_of("x")))
 
 
@@ -367,7 +365,7 @@ def test_every_view_is_bounded(view: str) -> None:
     assert "..." in text.splitlines()[-1]
 
 
-def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
+def test_renderer_converts_a_custom_kind_to_a_known_one() -> None:
     value = Custom("git.status", {"branch": "main"}, summary="clean")
     renderers = {"git.status": lambda value: Text(f"on {value.data['branch']}")}
 
@@ -381,7 +379,7 @@ def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
 @pytest.mark.parametrize(
     "renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None]
 )
-def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
+def test_failing_renderer_loses_only_its_formatting(renderer) -> None:
     text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: renderer)
     assert text.startswith("(the renderer of a.b failed: ")
     assert text.endswith("summary\ndata\n")
@@ -408,7 +406,7 @@ def coloured(value: ResultValue, **options: object) -> str:
         ("a.py", DisplayHints("text"), False),
     ],
 )
-def test_a_file_is_coloured_by_its_hint_then_by_its_name(
+def test_file_is_coloured_by_its_hint_then_by_its_name(
     name: str, hints: DisplayHints, has_colours: bool
 ) -> None:
     text = coloured(FileContent(name, "if: 'x' # 1\n", 12, hints))
@@ -420,7 +418,7 @@ def test_a_file_is_coloured_by_its_hint_then_by_its_name(
     )
 
 
-def test_data_of_an_unknown_kind_is_a_tree_below_its_summary() -> None:
+def test_unknown_kind_is_a_tree_below_its_summary() -> None:
     assert shown(Custom("a.b", {"x": [1]}, "one x")).splitlines() == [
         "one x",
         "a.b",
@@ -430,13 +428,13 @@ def test_data_of_an_unknown_kind_is_a_tree_below_its_summary() -> None:
     assert shown(Custom("a.b", {}, "nothing")).splitlines() == ["nothing", "{}"]
 
 
-def test_what_is_collapsed_shows_its_summary_only() -> None:
+def test_collapsed_result_shows_only_its_summary() -> None:
     value = Custom("a.b", {"x": [1]}, "one x", display=DisplayHints("tree", collapsed=True))
     assert shown(value) == "one x ...\n"
     assert len(shown(value, lines=None).splitlines()) == 4
 
 
-def test_a_checklist_marks_what_is_done_and_what_is_being_done() -> None:
+def test_checklist_marks_done_and_current_items() -> None:
     steps = Text("why\n[x] one\n[>] two\n[ ] three", DisplayHints(language="checklist"))
     assert shown(steps) == "why\n[x] one\n[>] two\n[ ] three\n"
     assert coloured(steps).splitlines() == [
@@ -447,12 +445,12 @@ def test_a_checklist_marks_what_is_done_and_what_is_being_done() -> None:
     ]
 
 
-def test_headings_stand_on_the_left_and_code_has_no_box() -> None:
+def test_headings_are_left_aligned_and_code_has_no_box() -> None:
     text = "# Title\n\n```python\nx = 1\n```\n"
     assert shown(Text(text, DisplayHints("markdown"))) == text
 
 
-def test_the_output_of_a_command_is_shown_as_a_terminal_leaves_it() -> None:
+def test_command_output_is_shown_as_a_terminal_would() -> None:
     said = "\x1b[1;31mred\x1b[0m\n10%\r50%\x1b[K\r100%\r\nwindows\r\n\x1b]0;title\x07 \x1b[2J"
     value = Custom("x.result", {"exitCode": 0, "stdout": said})
 

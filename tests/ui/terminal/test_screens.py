@@ -89,7 +89,9 @@ def without_start(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "env", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str
 )
-def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str]) -> None:
+def test_coding_session_fits_every_terminal(
+    terminal, script, coder, columns: int, env: dict[str, str]
+) -> None:
     script(*CODING)
     keyboard = terminal(*RUN, "-y", columns=columns, **env)
     assert keyboard.end() == 0
@@ -140,7 +142,7 @@ def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str
 
 
 @pytest.mark.long
-def test_calls_side_by_side_each_keep_their_line(terminal, script, coder) -> None:
+def test_parallel_calls_keep_their_own_lines(terminal, script, coder) -> None:
     os.mkfifo(coder.folder / "gate")
     script(
         "{text: I wait., calls: [{tool: wait, input: {gate: gate}}, {tool: look, input: {at: it}}]}",
@@ -161,9 +163,7 @@ def test_calls_side_by_side_each_keep_their_line(terminal, script, coder) -> Non
 
 
 @pytest.mark.long
-def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(
-    terminal, script, coder
-) -> None:
+def test_command_shows_its_last_lines_and_keeps_them_on_interrupt(terminal, script, coder) -> None:
     coder.write("test.sh", "echo one; echo two; echo three; echo four; sleep 60\n")
     script(
         "{text: I test it., calls: [{tool: shell, input: {command: bash test.sh}}]}",
@@ -197,7 +197,7 @@ def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(
 
 
 @pytest.mark.long
-def test_a_prompt_has_the_terminal_for_itself(terminal, script, coder) -> None:
+def test_prompt_has_the_terminal_for_itself(terminal, script, coder) -> None:
     script("{text: I push., calls: [{tool: push, input: {branch: main}}]}", "{text: It is there.}")
     keyboard = terminal(*RUN, TERM="xterm")
     keyboard.asked()
@@ -251,7 +251,7 @@ def cut(coder: Project) -> None:
     coder.write("worker.yaml", "name: w\nmodel: cut:once\nplugins: [./models.py]\n")
 
 
-def test_a_cut_answer_is_removed_or_marked_and_leaves_no_warning(terminal, cut) -> None:
+def test_restarted_answer_is_removed_or_marked_without_a_warning(terminal, cut) -> None:
     keyboard = terminal(*RUN, TERM="xterm")
     assert keyboard.end() == 0
     assert keyboard.screen()[:-1] == [
@@ -272,14 +272,14 @@ def test_a_cut_answer_is_removed_or_marked_and_leaves_no_warning(terminal, cut) 
     assert plain.lines[1] == "warning: the line broke; trying again in 0.2 s (2 of 5)"
 
 
-def test_a_cut_answer_that_was_not_shown_is_not_spoken_of(coder: Project, cut) -> None:
+def test_restarted_answer_that_was_not_shown_is_not_mentioned(coder: Project, cut) -> None:
     done = coder.forge(*RUN)
     assert (done.returncode, done.stdout) == (0, "This is whole.\n")
     assert "the line broke; trying again" in done.stderr
     assert "the partial answer above" not in done.stderr
 
 
-def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
+def test_permanently_cut_answer_is_marked(terminal, cut) -> None:
     keyboard = terminal(*RUN, "-m", "cut:for-good", TERM="xterm", columns=60)
     assert keyboard.end() == 7
     text, empty, end, error, more, hint = keyboard.screen(60)[:6]
@@ -293,7 +293,7 @@ def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
 
 
 @pytest.mark.long
-def test_a_child_worker_works_below_its_call(terminal, script, coder) -> None:
+def test_child_worker_is_shown_below_its_call(terminal, script, coder) -> None:
     head = "name: boss\nmodel: script:boss.script.yaml\n"
     coder.write("boss.yaml", f"{head}toolsets: {{workers: {{allowed: [worker.yaml]}}}}\n")
     coder.write(
@@ -327,7 +327,7 @@ class Tty(io.StringIO):
         return super().write(text)
 
 
-def test_a_dumb_terminal_is_told_once_that_the_model_is_waited_for(
+def test_dumb_terminal_reports_waiting_for_the_model_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")

@@ -49,14 +49,14 @@ TOOLS = [
 @pytest.mark.parametrize(
     "text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"]
 )
-def test_commands(text: str) -> None:
+def test_commands_are_recognised(text: str) -> None:
     assert is_command(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "/", "//", "/ help", "help", " /help", "/etc/hosts", "/1", "/-x", "a /help", "/é"]
 )
-def test_what_is_said_to_the_model(text: str) -> None:
+def test_messages_to_the_model_are_not_commands(text: str) -> None:
     assert not is_command(text)
 
 
@@ -83,7 +83,9 @@ def test_what_is_said_to_the_model(text: str) -> None:
         ('/x a\\ b "c\\"d\\\\" \'e\\\'', ("a b", 'c"d\\', "e\\"), {}),
     ],
 )
-def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object]) -> None:
+def test_arguments_and_options_are_parsed(
+    text: str, args: tuple[str, ...], options: dict[str, object]
+) -> None:
     parsed = parse_command(text)
     assert (parsed.name, parsed.args, parsed.options) == ("x", args, options)
 
@@ -99,14 +101,14 @@ def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object])
         ("  /", 4, "missing command after /"),
     ],
 )
-def test_an_error_says_where(text: str, column: int, says: str) -> None:
+def test_parse_error_names_its_column(text: str, column: int, says: str) -> None:
     with pytest.raises(CommandError) as caught:
         parse_command(text)
     assert (caught.value.column, caught.value.message) == (column, f"column {column}: {says}")
 
 
 @given(st.text(st.sampled_from("ab \t\n\\'\"=-/é")))
-def test_tokens_are_those_of_a_shell(text: str) -> None:
+def test_tokens_follow_shell_rules(text: str) -> None:
     try:
         known = shlex.split(text)
     except ValueError:
@@ -123,7 +125,7 @@ def test_tokens_are_those_of_a_shell(text: str) -> None:
 @example("/x --=5")
 @example("/x ---")
 @example("/\0")
-def test_parsing_raises_nothing_else(text: str) -> None:
+def test_parsing_raises_only_usage_errors(text: str) -> None:
     for line in (text, f"/x {text}"):
         try:
             parsed = parse_command(line)
@@ -151,7 +153,7 @@ def test_parsing_raises_nothing_else(text: str) -> None:
         ("/nosuch", "unknown", None),
     ],
 )
-def test_what_a_command_means(text: str, type: str, name: str | None) -> None:
+def test_command_is_classified(text: str, type: str, name: str | None) -> None:
     found = classify_command(parse_command(text), TOOLS)
     assert (found.type, found.tool_name) == (type, name)
     assert found.parsed == parse_command(text)
@@ -174,7 +176,7 @@ SCHEMA = {
 }
 
 
-def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:
+def test_flag_accepts_only_true_or_false_as_its_value() -> None:
     flags = boolean_options(SCHEMA)
     assert parse_arguments(["--plain", "word", "--maybe", "tags=x"], flags) == (
         ["word"],
@@ -186,7 +188,7 @@ def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:
     )
 
 
-def test_dashes_and_single_items() -> None:
+def test_dashes_and_single_items_are_converted() -> None:
     typed = {
         "more-tags": "a",
         "tags": "[1]",
@@ -218,7 +220,7 @@ def test_dashes_and_single_items() -> None:
         ("1.5", ["1.5"]),
     ],
 )
-def test_one_value_is_a_list_only_where_it_is_nothing_else(typed: str, read: object) -> None:
+def test_single_value_becomes_a_list_only_if_no_other_type_fits(typed: str, read: object) -> None:
     items = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
     schema = {
         "type": "object",

@@ -22,7 +22,7 @@ CHOICES = "[y]es once, [s]ession, [n]o, [t]ell why not, [?] why > "
 TURNS = (r'{text: "First \e[2Jwords.", calls: [{tool: nosuch}]}', '{text: "Last words."}')
 
 
-def test_a_terminal_gets_all_words_of_all_turns_and_a_trace(terminal, script) -> None:
+def test_terminal_shows_text_of_all_turns_and_a_trace(terminal, script) -> None:
     script(*TURNS)
     keyboard = terminal(*RUN)
     assert keyboard.end() == 0
@@ -37,14 +37,14 @@ def test_a_terminal_gets_all_words_of_all_turns_and_a_trace(terminal, script) ->
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["--trace", "quiet"]], ids=" ".join)
-def test_quiet_is_the_answer_only_and_still_escaped(terminal, script, flags: list[str]) -> None:
+def test_quiet_output_is_only_the_answer_and_escaped(terminal, script, flags: list[str]) -> None:
     script("{text: First., calls: [{tool: nosuch}]}", r'{text: "Last\e[2J words."}')
     keyboard = terminal(*RUN, *flags)
     assert keyboard.end() == 0
     assert keyboard.lines == ["Last\\x1b[2J words.", ""]
 
 
-def test_colours(terminal, script) -> None:
+def test_coloured_output_uses_only_known_sequences(terminal, script) -> None:
     script(*TURNS)
     keyboard = terminal(*RUN, TERM="xterm-256color")
     assert keyboard.end() == 0
@@ -54,20 +54,20 @@ def test_colours(terminal, script) -> None:
     )
 
 
-def test_no_colour(terminal, script) -> None:
+def test_no_color_disables_colours(terminal, script) -> None:
     script(*TURNS)
     keyboard = terminal(*RUN, TERM="xterm-256color", NO_COLOR="1")
     assert keyboard.end() == 0
     assert not re.search(r"\x1b\[(\d+;)*[34]\d", keyboard.seen)
 
 
-def test_a_result_of_a_tool_called_by_hand_is_escaped_on_a_terminal(terminal) -> None:
+def test_result_of_a_manual_call_is_escaped(terminal) -> None:
     keyboard = terminal("tools", "call", "echo", "--worker", "worker.yaml", "-y", "text=a\x1b[2Jb")
     assert keyboard.end() == 0
     assert keyboard.lines == ["a\\x1b[2Jb", ""]
 
 
-def test_lines_of_a_stream_are_closed() -> None:
+def test_unfinished_streamed_line_is_ended() -> None:
     out = io.StringIO()
 
     async def speak() -> None:
@@ -88,7 +88,7 @@ def test_lines_of_a_stream_are_closed() -> None:
     assert out.getvalue() == "ab\nc\n"
 
 
-def test_without_a_stream_nothing_is_written() -> None:
+def test_disabled_streaming_writes_nothing() -> None:
     out = io.StringIO()
 
     async def speak() -> None:
@@ -112,7 +112,7 @@ async def asked(screen: TerminalUI, bus: EventBus) -> ApprovalDecision:
             return await bus.ask(REQUEST)
 
 
-def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
+def test_terminal_ui_uses_the_given_streams() -> None:
     output, bus = io.StringIO(), EventBus()
     screen = TerminalUI(
         bus, output=output, input=io.StringIO("?\ny\nfour words and more\n"), trace="summary"
@@ -139,7 +139,7 @@ def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
     assert output.getvalue() == shown
 
 
-def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
+def test_piped_answers_are_read_by_line_and_their_end_is_no() -> None:
     bus = EventBus()
     read, write = os.pipe()
     os.write(write, b"n not now\ny\ns")
@@ -164,7 +164,7 @@ def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
     ]
 
 
-def test_an_output_of_its_own_leaves_standard_error_alone(
+def test_separate_output_leaves_standard_error_unused(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def show(**streams: io.StringIO) -> None:
@@ -181,7 +181,7 @@ def test_an_output_of_its_own_leaves_standard_error_alone(
     assert capfd.readouterr() == ("Hello!", "working\n")
 
 
-def test_a_terminal_that_nobody_watches_answers_nothing() -> None:
+def test_unattended_terminal_answers_nothing() -> None:
     async def ask() -> bool:
         bus = EventBus()
         async with TerminalUI(bus, trace="quiet", interactive=False):
@@ -201,7 +201,7 @@ with contextlib.suppress(OSError):
 @pytest.mark.few(1)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("patience", [0.2, 60])
-def test_a_connection_is_asked_for_until_its_command_ends(
+def test_connection_is_asked_about_until_its_command_ends(
     terminal, script, writer, patience: float
 ) -> None:
     rules = "{try: off, rules: [{pattern: python3 get.py, approval: preApproved}]}"
@@ -227,7 +227,7 @@ def test_a_connection_is_asked_for_until_its_command_ends(
     assert (refused, "2 calls (1 refused)" in keyboard.seen) == (patience > 1, patience > 1)
 
 
-def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_files(
+def test_edit_is_shown_before_and_summarised_after_and_a_patch_by_its_files(
     terminal, script, writer
 ) -> None:
     writer.write("output/a.py", "one = 1\ntwo = 2\n")
@@ -260,7 +260,7 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("output", [io.StringIO, Screen])
-def test_an_answer_that_is_cut_off_goes_on_in_its_line_and_warnings_come_after_it(
+def test_cut_answer_continues_in_its_line_and_warnings_follow(
     output: type[io.StringIO],
 ) -> None:
     out = output()

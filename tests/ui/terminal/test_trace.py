@@ -233,12 +233,12 @@ def traced(level: str, *events: Event, width: int = 60) -> str:
 
 
 @each_row(("event", "least", "text"), EVENTS)
-def test_what_each_level_tells(event: Event, least: int, text: str) -> None:
+def test_each_event_has_a_minimum_trace_level(event: Event, least: int, text: str) -> None:
     for number, level in enumerate(["quiet", "summary", "normal", "debug"]):
         assert traced(level, event) == (text if number >= least else "")
 
 
-def test_commands_in_the_background_are_named_where_they_end() -> None:
+def test_background_commands_are_named_when_they_end() -> None:
     running = RunningCommand(1, "python3 -m http.server", 0), RunningCommand(2, "a\x1bb", 0)
     told = StatusEvent("debug", "commands running: 2", about="commands", running=running)
     none = StatusEvent("debug", "commands running: 0", about="commands", running=())
@@ -250,7 +250,7 @@ def test_commands_in_the_background_are_named_where_they_end() -> None:
     assert "ended" not in traced("normal", replace(told, origin=CHILD), end)
 
 
-def test_no_kind_of_event_is_forgotten_here() -> None:
+def test_every_kind_of_event_is_tested() -> None:
     assert {ToolResult, *(type(event) for event, _, _ in EVENTS)} == set(Event.__subclasses__())
 
 
@@ -263,7 +263,7 @@ def test_no_kind_of_event_is_forgotten_here() -> None:
         ("debug", ['> look at="it"', "✓ look · fine · 3 ms", "    fine", "✗ look · no · 2 ms"]),
     ],
 )
-def test_what_each_level_tells_of_calls_and_results(level: str, expected: list[str]) -> None:
+def test_calls_and_results_depend_on_the_trace_level(level: str, expected: list[str]) -> None:
     started, fine = (
         ToolStarted("c1", "look", {"at": "it"}),
         ToolResult("c1", "look", "success", Text("fine"), 3),
@@ -282,7 +282,7 @@ def test_what_each_level_tells_of_calls_and_results(level: str, expected: list[s
         ("ask", "memory", None, False),
     ],
 )
-def test_changes_that_nobody_was_asked_about_are_shown_when_they_are_applied(
+def test_unasked_changes_are_shown_when_applied(
     verdict: str, by: str, request_id: str | None, is_shown: bool
 ) -> None:
     started = ToolStarted("c1", "shell", {"command": "make build"})
@@ -305,7 +305,7 @@ def result(
     return ToolResult("c1", "echo", status, value, 12, error)  # type: ignore[arg-type]
 
 
-def test_results() -> None:
+def test_results_depend_on_the_trace_level() -> None:
     assert traced("summary", result()) == ""
     assert traced("normal", result()) == "✓ echo\n    hi\n    ho\n"
     assert traced("debug", result()) == "✓ echo · 12 ms\n    hi\n    ho\n"
@@ -323,7 +323,7 @@ def test_results() -> None:
         TurnStart(1, "x" * 20, ("a\nb",)),
     ],
 )
-def test_lines_below_the_first_are_indented(event: Event) -> None:
+def test_lines_after_the_first_are_indented(event: Event) -> None:
     text = traced("debug", event, width=30)
     assert not set(text) & set("\x1b\x9b\r")
     _, *below = text.splitlines()
@@ -335,7 +335,7 @@ def test_lines_below_the_first_are_indented(event: Event) -> None:
     assert "\\n" not in text or isinstance(event, ToolStarted)
 
 
-def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(
+def test_secret_is_not_traced_even_if_it_is_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     secret = "correct-horse-battery-staple"
@@ -418,7 +418,7 @@ def on_terminal(value: ResultValue, level: str, width: int, *, colours: bool) ->
 
 
 @given(RESULTS, st.sampled_from(["normal", "debug"]), st.sampled_from([40, 80]))
-def test_nothing_in_a_result_is_obeyed_or_leaves_its_frame(
+def test_result_cannot_control_the_terminal_or_leave_its_frame(
     value: ResultValue, level: str, width: int
 ) -> None:
     coloured = on_terminal(value, level, width, colours=True)
@@ -451,7 +451,7 @@ END = {
 WHOLE = "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s"
 
 
-def test_all_of_it() -> None:
+def test_summary_that_fits_is_complete() -> None:
     assert summarize(END, 24_000, 200_000) == WHOLE
     assert summarize(END, 24_000, 200_000, width=len(WHOLE)) == WHOLE
 
@@ -467,11 +467,11 @@ def test_all_of_it() -> None:
         (3, "completed"),
     ],
 )
-def test_the_least_important_is_left_out_first(width: int, line: str) -> None:
+def test_summary_omits_the_least_important_first(width: int, line: str) -> None:
     assert summarize(END, 24_000, 200_000, width=width) == line
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_summary_omits_unknown_values() -> None:
     unknown = {**END, "usage": {}, "cost": None, "denials": [{}]}
     assert summarize(unknown, 0, None) == "completed · 3 turns · 5 calls (1 refused) · 14 s"
     assert format_tokens({"outputTokens": 3}) == "0 in, 3 out"
