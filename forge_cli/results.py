@@ -9,6 +9,7 @@ from forge_cli.core.results import (
     FileContent,
     FileList,
     ResultValue,
+    Table,
     is_valid_kind,
     is_well_known_kind,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "FileContent",
     "FileList",
     "ResultValue",
+    "Table",
     "is_valid_kind",
     "is_well_known_kind",
 ]

@@ -269,6 +269,7 @@ def results() -> Iterator[Needed]:
         results_api.FileContent,
         results_api.FileList,
         forge_cli.Json,
+        results_api.Table,
     ]
     kinds += [forge_cli.Image, results_api.Blob]
     assert {kind.kind for kind in kinds} == WELL_KNOWN_KINDS

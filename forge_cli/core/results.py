@@ -1,4 +1,4 @@
-"""Results of tools: seven well-known kinds and custom kinds, as text for models and as JSON."""
+"""Results of tools: eight well-known kinds and custom kinds, as text for models and as JSON."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from forge_cli.core.media import MEDIA_LIMIT, KnownResult, read_display
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import DisplayHints as DisplayHints
 from forge_cli.core.media import Image as Image
+from forge_cli.core.tables import Table as Table
 from forge_cli.core.text import cut
 from forge_cli.core.wire import (
     OnWire,
@@ -38,7 +39,9 @@ A preview is never cut; changes that do not fit are not applied.
 OUTPUT_LIMIT = VALUE_LIMIT - 1000
 """The most bytes of output of a process, so that a result has room for its exit code as well."""
 ORIGINAL_LIMIT = 100_000
-WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json", "image", "blob"})
+WELL_KNOWN_KINDS = frozenset(
+    {"text", "diff", "file_content", "file_list", "json", "table", "image", "blob"}
+)
 
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
@@ -201,7 +204,7 @@ class Custom(OnWire, frozen=True):
         return f"{self.summary}\n{data}" if self.summary else data
 
 
-ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custom
+ResultValue = Text | Diff | FileContent | FileList | Json | Table | Image | Blob | Custom
 
 
 def as_result(value: Any) -> ResultValue:
@@ -210,7 +213,9 @@ def as_result(value: Any) -> ResultValue:
     Strings become text, a mapping with a kind becomes a result of that kind, other data is JSON.
     """
     match value:
-        case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
+        case Text() | Diff() | FileContent() | FileList() | Json():
+            return sound(value)
+        case Table() | Image() | Blob() | Custom():
             return sound(value)
         case [*parts] if any(isinstance(part, ResultValue) for part in parts):
             return joined(parts)
@@ -272,6 +277,10 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             if said is value.model_text:
                 return value
             return replace(value, model_text=said)
+        case Table(columns=columns) if sum(map(len, columns)) > limit:
+            return Text(cut(value.text(), limit))
+        case Table():
+            return value.bounded(limit)
         case Image() | Blob():
             return value
         case Custom():
@@ -334,6 +343,10 @@ def well_known(said: dict[str, Any]) -> ResultValue:
             isinstance(name, str) for name in files
         ):
             return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
+        case {"kind": "table", "columns": [*columns], "rows": [*rows]} if all(
+            isinstance(line, list) and len(line) == len(columns) for line in rows
+        ):
+            return from_wire({**said, "columns": [*map(str, columns)]})
         case {"kind": "image" | "blob", "data": str()} | {"kind": "image" | "blob", "text": str()}:
             return from_wire(said)
         case _:
@@ -374,7 +387,7 @@ def from_wire(data: Any) -> ResultValue:
 
 
 _KINDS: dict[str, type[ResultValue]] = {
-    each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
+    each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Table, Image, Blob)
 }
 
 

@@ -20,7 +20,17 @@ from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.media import Blob, DisplayHints, Image, decoded_text
 from forge_cli.core.pictures import HEAD, dimensions, file_size
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
+from forge_cli.core.results import (
+    Custom,
+    Diff,
+    FileContent,
+    FileList,
+    Json,
+    ResultValue,
+    Table,
+    Text,
+)
+from forge_cli.core.tables import cell_text
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
@@ -184,6 +194,8 @@ def _view(
         case Json():
             data = jsonable(value.data)
             return _formed(View("text" if isinstance(data, str) else "json", data), hints, exact)
+        case Table():
+            return _table(value, hints)
         case Image():
             return View("text", value.text())
         case Blob():
@@ -291,15 +303,18 @@ def _grid(data: Any) -> Grid | None:
     columns = tuple(dict.fromkeys(chain.from_iterable(data)))
     rows = []
     for row in data:
-        rows.append(tuple(cell(row.get(column, "")) for column in columns))
+        rows.append(tuple(cell_text(row.get(column, "")) for column in columns))
     return Grid(columns, tuple(rows))
 
 
-def cell(item: Any) -> str:
-    """Return a value as the text of a cell."""
-    if isinstance(item, str):
-        return item
-    return json.dumps(item, ensure_ascii=False)
+def _table(value: Table, hints: DisplayHints) -> View:
+    """Return the view of a table, by default its rows, with the number of rows left out."""
+    missing = value.missing_rows()
+    head = "; ".join(filter(None, (value.summary, missing and f"and {missing}")))
+    if hints.preferred_view in ("text", "code", "markdown"):
+        return View("text", value.csv(), head)
+    rows = (tuple(map(cell_text, row)) for row in value.rows)
+    return View("table", Grid(value.columns, tuple(rows)), head)
 
 
 def _files(value: FileList, hints: DisplayHints, exact: bool) -> View:

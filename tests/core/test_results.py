@@ -4,6 +4,7 @@ Covers forge_cli.core.results.
 """
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from forge_cli.core.results import (
     FileList,
     Json,
     ResultValue,
+    Table,
     Text,
     as_result,
     bounded,
@@ -187,6 +189,33 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
     ),
     (Json(None), {"kind": "json", "data": None}, "null"),
     (
+        Table.of(["id", "name"], [[1, "Ada"], [2, None]]),
+        {"kind": "table", "columns": ["id", "name"], "rows": [[1, "Ada"], [2, None]]},
+        "id,name\n1,Ada\n2,",
+    ),
+    (
+        Table.of(["id"], [[1], [2]], limit=1, summary="the first row"),
+        {
+            "kind": "table",
+            "columns": ["id"],
+            "rows": [[1]],
+            "more": True,
+            "summary": "the first row",
+        },
+        "the first row\nid\n1\n[more rows]",
+    ),
+    (
+        Table(("id",), ((1,),), count=3, model_text="three rows"),
+        {
+            "kind": "table",
+            "columns": ["id"],
+            "rows": [[1]],
+            "count": 3,
+            "modelText": "three rows",
+        },
+        "three rows",
+    ),
+    (
         Custom("git.status", {"clean": True}),
         {"kind": "git.status", "data": {"clean": True}},
         '{"clean": true}',
@@ -297,6 +326,11 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
             FileContent("/a", "é", 2),
         ),
         ({"kind": "file_list", "path": "/a", "files": ("b", "c/")}, FileList.of("/a", ("b", "c/"))),
+        (
+            {"kind": "table", "columns": ("a",), "rows": [(1,), (None,)]},
+            Table.of("a", [[1], [None]]),
+        ),
+        (Table.of("a", [[Decimal("1.50")]]), Table(("a",), (("1.50",),))),
     ],
 )
 def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: ResultValue) -> None:
@@ -312,6 +346,8 @@ def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: Result
         {"kind": "json"},
         {"kind": "diff", "path": "/a", "original": 1, "modified": "y"},
         {"kind": "file_list", "path": "/a", "files": [1]},
+        {"kind": "table", "columns": ["a"], "rows": [[1, 2]]},
+        {"kind": "table", "rows": []},
     ],
 )
 def test_mapping_without_the_fields_of_its_kind_is_json(said: Any) -> None:
@@ -342,6 +378,16 @@ CUT = cut(HUGE, VALUE_LIMIT)
             Diff("/a", None, "", True, 0, model_text=CUT),
         ),
         (Json(1, model_text=HUGE), Json(1, model_text=CUT)),
+        (
+            Table.of("a", [["x" * 100_000]] * 20),
+            Table(("a",), (("x" * 100_000,),) * 10, count=20),
+        ),
+        (
+            Table.of("a", [["x" * 100_000]] * 20, limit=15),
+            Table(("a",), (("x" * 100_000,),) * 10, more=True),
+        ),
+        (Table.of("a", [[HUGE]]), Table.of("a", [[cut(HUGE, VALUE_LIMIT // 10)]])),
+        (Table.of([HUGE], []), Text(cut(HUGE, VALUE_LIMIT))),
     ],
 )
 def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: ResultValue) -> None:
@@ -385,3 +431,23 @@ def test_invalid_result_json_is_unreadable(data: Any, problem: str) -> None:
     with pytest.raises(Unreadable, match=problem):
         read_result(data)
     assert from_wire(data) == Json(data) or data is None
+
+
+def test_a_table_is_csv_that_tells_an_absent_value_from_an_empty_text() -> None:
+    table = Table.of(["a", "b,c"], [[None, ""], ['say "hi"', "two\nlines"], [True, 1.5]])
+    assert table.csv() == 'a,"b,c"\n,""\n"say ""hi""","two\nlines"\ntrue,1.5\n'
+
+
+def test_a_table_of_objects_has_the_columns_of_all() -> None:
+    table = Table.of_records([{"a": 1}, {"b": [2]}])
+    assert table == Table.of("ab", [[1, None], [None, [2]]])
+
+
+def test_a_table_in_markdown_keeps_cells_in_their_columns() -> None:
+    table = Table.of(["a|b"], [["x|y\n# z"], [None]])
+    assert table.markdown() == "| a\\|b |\n|---|\n| x\\|y\\\\n\\# z |\n| null |\n"
+
+
+def test_a_row_with_other_cells_than_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match="row 2 of the table has 1 cells, but there are 2 columns"):
+        Table.of("ab", [[1, 2], [3]])

@@ -19,6 +19,7 @@ from forge_cli.core.results import (
     Image,
     Json,
     ResultValue,
+    Table,
     Text,
 )
 
@@ -37,6 +38,7 @@ def results_of(text: str, hints: DisplayHints | None = None) -> list[ResultValue
         FileContent(text, text, len(text), hints),
         FileList(text, (text,), 1, hints),
         Json({text: [text]}, hints),
+        Table((text,), ((text,), (None,)), summary=text, display=hints),
         Custom("a.b", {text: [text]}, text, text, hints),
     ]
 
@@ -59,12 +61,17 @@ def result_strategies(
         FileContent: st.builds(FileContent, words, words, numbers, hints),
         FileList: st.builds(FileList, words, names, numbers, hints),
         Json: st.builds(Json, data, hints),
+        Table: st.builds(_table, words, st.lists(st.none() | words, max_size=3), hints),
         Custom: st.builds(Custom, kinds, data, maybe, mimes, hints, maybe),
     }
 
 
 def _diff(path: str, original: str | None, modified: str, hints: DisplayHints | None) -> Diff:
     return replace(Diff.of(path, original, modified), display=hints)
+
+
+def _table(name: str, cells: list[str | None], hints: DisplayHints | None) -> Table:
+    return Table((name,), tuple((cell,) for cell in cells), summary=name, display=hints)
 
 
 WITH_BYTES = {Image, Blob}

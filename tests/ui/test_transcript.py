@@ -4,6 +4,7 @@ Covers forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown, forge_
 forge_cli.ui.transcript.terminal.
 """
 
+import base64
 import io
 import re
 from collections.abc import Callable
@@ -42,7 +43,7 @@ from forge_cli.core.trial import CommandTried, TriedWant
 from forge_cli.core.wire import JsonObject
 from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.record.line import Line
-from forge_cli.results import DisplayHints, FileContent
+from forge_cli.results import DisplayHints, FileContent, Table
 from forge_cli.ui.html.entries import page
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -382,6 +383,19 @@ def test_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
     assert "```text\nx = 1\n```" in markdown(
         told_result(Text("x = 1", DisplayHints("code", "a b\nc")))
     )
+
+
+def test_a_table_is_one_in_markdown_and_can_be_saved_from_a_page() -> None:
+    table = Table(("id", "name"), ((1, "a|<b>"),), count=3, summary="people")
+    assert "people; and 2 more rows\n\n| id | name |\n|---|---|\n| 1 | a\\|\\<b\\> |" in markdown(
+        told_result(table)
+    )
+    shown = page(told_result(table))
+    assert "<td>1</td><td>a|&lt;b&gt;</td>" in shown
+    [saved] = re.findall(
+        r'download="table.csv" href="data:text/csv;charset=utf-8;base64,([^"]+)"', shown
+    )
+    assert base64.b64decode(saved).decode() == "id,name\n1,a|<b>\n"
 
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n-old <b>\n+new\n*** End Patch\n"

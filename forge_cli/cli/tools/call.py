@@ -28,7 +28,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
-from forge_cli.core.results import FileContent, Text
+from forge_cli.core.results import FileContent, Table, Text
 from forge_cli.core.text import as_spelled, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.steps import Caller
@@ -215,12 +215,16 @@ def _show(
 ) -> None:
     """Print the value to standard output, and errors to standard error.
 
-    Unless standard output is a terminal, the value is printed unchanged.
+    Unless standard output is a terminal, a text is printed unchanged, and a table as CSV.
     """
     if as_json:
         print_json(outcome.value.wire(), out, indent=None)
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
         out.write(outcome.value.content.removesuffix("\n") + "\n")
+    elif outcome.ok and not out.isatty() and isinstance(outcome.value, Table):
+        out.write(outcome.value.csv())
+        if missing := outcome.value.missing_rows():
+            sys.stderr.write(f"forge: {missing} are not shown\n")
     elif outcome.ok or outcome.value.text() != outcome.error:
         new_console(out).print(render(outcome.value, host.renderer, author, lines=None))
     if outcome.ok or outcome.status == "interrupted":

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from forge_cli.core.media import Image
-from forge_cli.core.results import Custom, ResultValue, shown_files
+from forge_cli.core.results import Custom, ResultValue, Table, shown_files
+from forge_cli.core.tables import cell_text
 from forge_cli.core.text import counted
 from forge_cli.files.attachment import media_type
 from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line
@@ -17,7 +18,6 @@ from forge_cli.ui.views import (
     FindRenderer,
     Grid,
     View,
-    cell,
     describe_image,
     image_content,
     is_hidden,
@@ -43,6 +43,8 @@ def draw_result(
     drawn = draw_view(view_of(value, find, distribution))
     if not is_hidden(value):
         drawn += "".join(filter(None, map(_draw_picture, shown_files(value))))
+    if isinstance(value, Table) and not is_hidden(value):
+        drawn += _link_csv(value)
     return drawn
 
 
@@ -154,9 +156,9 @@ def _draw_tree(data: Mapping[str, Any] | list[Any], view: View) -> str:
             items.append(f"<li>{one_line(name)}</li>")
         else:
             if isinstance(data, Mapping):
-                shown = f"{key}: {cell(item)}"
+                shown = f"{key}: {cell_text(item)}"
             else:
-                shown = cell(item)
+                shown = cell_text(item)
             items.append(f"<li>{many_lines(shown, exact=view.exact)}</li>")
     if len(entries) > MAX_ROWS:
         items.append(f"<li>... {len(entries) - MAX_ROWS} more</li>")
@@ -192,6 +194,14 @@ def _draw_picture(value: ResultValue) -> str | None:
     if media_type(data) != mime:  # a plugin can declare any type
         return None
     return draw_picture(mime, data, describe_image(mime, value.data))
+
+
+def _link_csv(table: Table) -> str:
+    """Return a link that saves a table as CSV."""
+    data = base64.b64encode(table.csv().encode()).decode()
+    source = f"data:text/csv;charset=utf-8;base64,{data}"
+    link = f'<a download="table.csv" href="{source}" rel="noopener noreferrer">Save as CSV</a>'
+    return element("p", link, "quiet")
 
 
 def draw_picture(mime: str, data: bytes, about: str) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
-from forge_cli.core.results import Diff, FileContent, FileList, ResultValue
+from forge_cli.core.results import Diff, FileContent, FileList, ResultValue, Table
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
@@ -220,6 +220,8 @@ def describe_value(value: ResultValue, view: View) -> str:
             if count == 0:
                 return "empty"
             return counted(count, "entry").replace("entrys", "entries")
+        case Table():
+            return _count_rows(value)
         case Diff():
             return count_changes(value)
         case _ if view.form == "json":
@@ -236,6 +238,13 @@ def describe_value(value: ResultValue, view: View) -> str:
             return visible(text)
         case _:
             return ""
+
+
+def _count_rows(table: Table) -> str:
+    if table.count is not None:
+        return counted(table.count, "row")
+    shown = counted(len(table.rows), "row")
+    return f"the first {shown}" if table.more else shown
 
 
 def tail(text: str, lines: int) -> str:

@@ -17,8 +17,9 @@ from rich.text import Text as Styled
 from rich.tree import Tree
 
 from forge_cli.core.results import ResultValue
+from forge_cli.core.tables import cell_text
 from forge_cli.core.text import counted, readable, visible
-from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, Grid, View, no_renderers, view_of
 from forge_cli.ui.wrap import NARROWEST, row_spans, rows
 
 LINES = 20
@@ -225,7 +226,7 @@ def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view:
                 _tree(str(key) if isinstance(data, dict) else f"[{key}]", item, lines, view)
             )
         else:
-            shown = cell(item)
+            shown = cell_text(item)
             if view.names_only:
                 shown = str(key)
             elif isinstance(data, dict):

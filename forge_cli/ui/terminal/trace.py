@@ -15,7 +15,15 @@ from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import RunningCommand
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue, from_wire
+from forge_cli.core.results import (
+    Custom,
+    Diff,
+    FileContent,
+    FileList,
+    ResultValue,
+    Table,
+    from_wire,
+)
 from forge_cli.core.text import counted, cut, dollars, visible
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import camel_keys, jsonable
@@ -386,7 +394,7 @@ class Trace:
 
     def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
         """Show the result of a call below its line, unless the line has it already."""
-        is_drawn = isinstance(value, FileList) and view.form != "text"
+        is_drawn = isinstance(value, Table) or (isinstance(value, FileList) and view.form != "text")
         folded = not is_drawn and (inline or isinstance(value, FileContent | FileList))
         if is_hidden(value) or (folded and not self._debug and not isinstance(value, Diff)):
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from forge_cli.core.tables import markdown_rows
 from forge_cli.core.text import readable, visible
 from forge_cli.ui.terminal.render import render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, split_args
@@ -56,8 +57,16 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     text = render_text(view) if view else ""
     if entry.status:
         yield _plain(entry.ending(text))
-    if view and text:
+    if view and view.form == "table":
+        yield from _table(view)
+    elif view and text:
         yield fenced(text, _language(view))
+
+
+def _table(view: View) -> Iterator[str]:
+    if view.head:
+        yield _plain(view.head)
+    yield "\n".join(markdown_rows(view.data.columns, view.data.rows))
 
 
 def _language(view: View) -> str:

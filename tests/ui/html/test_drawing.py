@@ -127,10 +127,12 @@ WORDS = frozenset(
         "warning",
     ]
 ) | frozenset(["who", "why", "words", "denied", "label"])
+SAFE_LINKS = ("http://", "https://", "mailto:", "data:text/csv;charset=utf-8;base64,")
 ATTRIBUTES = {
     "class": lambda value: set(value.split()) <= CLASSES | WORDS or is_token(value),
     "scope": lambda value: value == "col",
-    "href": lambda value: value.lower().startswith(("http://", "https://", "mailto:")),
+    "href": lambda value: value.lower().startswith(SAFE_LINKS),
+    "download": lambda value: value == "table.csv",
     "rel": lambda value: value == "noopener noreferrer",
     "target": lambda value: value == "_blank",
     "src": lambda value: value.startswith("data:image/png;base64,"),

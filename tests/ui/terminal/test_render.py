@@ -17,7 +17,7 @@ from rich.text import Text as Styled
 
 from forge_cli import Custom, Diff, Json, Text
 from forge_cli.core.results import ResultValue
-from forge_cli.results import DisplayHints, FileContent, FileList
+from forge_cli.results import DisplayHints, FileContent, FileList, Table
 from forge_cli.ui.terminal.render import Indented, render
 from forge_cli.ui.views import view_of
 from tests.support.deadline import deadline
@@ -340,6 +340,7 @@ LONG = [
     FileContent("/a", "1\n2\n3", 5),
     FileList.of("/", ("1", "2", "3")),
     Json([1, 2, 3]),
+    Table.of(["a"], [[1], [2], [3]]),
     Custom("a.b", "1\n2\n3"),
     Custom("a.b", "a,b\n1,2\n3,4\n", mime_type="text/csv"),
 ]
