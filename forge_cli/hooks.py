@@ -33,7 +33,7 @@ from forge_cli.core.requests import (
 )
 from forge_cli.core.sandbox import FileInfo, FolderEntry, SandboxView
 from forge_cli.core.source import Source
-from forge_cli.core.tool import NeedsApproval, Validated
+from forge_cli.core.tool import NeedsApproval, Tried, Validated
 from forge_cli.core.zones import Access, ZoneApproval, ZoneMode
 from forge_cli.files.keys import ProviderKey, find_key
 from forge_cli.schema.paths import PathUse
@@ -83,6 +83,7 @@ __all__ = [
     "ToolSpec",
     "ToolsetEnv",
     "ToolsetPlaces",
+    "Tried",
     "TurnEnd",
     "Validated",
     "ZoneApproval",

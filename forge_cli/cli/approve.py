@@ -57,7 +57,7 @@ def approve(
     ] = None,
     as_try: Annotated[
         bool,
-        typer.Option("--try", help="Run a command on a copy, show its changes, and drop them."),
+        typer.Option("--try", help="Try the call, show its changes, and drop them."),
     ] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
@@ -196,7 +196,7 @@ def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
     ]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
     if "tries" in answer:
-        lines.append(f"  tried on a copy first: {answer['tries']}")
+        lines.append(f"  tried first: {answer['tries']}")
     hooks = [f"{hook['hook']} ({hook['where']})" for hook in answer.get("hooks", ())]
     lines += [f"  the hook {hook} may make it stricter; it is not run here" for hook in hooks]
     grants = ["; ".join(grant["rules"]) for grant in answer.get("grants", ())]

@@ -315,6 +315,28 @@ class Verdict(Struct, frozen=True):
     """True if the call asks only because no rule covers it; a trial without effect need not ask."""
     tried_first: bool = False
 
+    @classmethod
+    def of_parts(cls, parts: Iterable[JudgedPart], **more: Any) -> Verdict:
+        """Return the strictest verdict of separately judged parts, such as statements of a text.
+
+        Reason, rule and place are those of the first strictest part. ``more`` are further fields,
+        such as ``risk`` and ``grants``. Without parts the call asks.
+        """
+        judged = tuple(parts)
+        approval = Approval.strictest(*(Approval(part.approval) for part in judged))
+        deciding = [part for part in judged if part.approval == approval.value]
+        if not deciding:
+            return cls(approval, "there is nothing to judge, so it asks", **more)
+        first = deciding[0]
+        details: tuple[str, ...] = ()
+        if len(judged) > 1:
+            details = tuple(f"{part.approval}: {part.text} ({part.reason})" for part in judged)
+        by: DecidedBy = "tool" if first.rule is None else "rule"
+        is_unruled = approval is Approval.ASK and all(part.rule is None for part in deciding)
+        fields: dict[str, Any] = {"details": details, "unruled": is_unruled, "parts": judged}
+        fields.update(more)
+        return cls(approval, first.reason, first.rule, first.where, by, **fields)
+
 
 class ApprovalRequest(Struct, frozen=True):
     """A question to a person: the call, why it asks, and what it would do."""

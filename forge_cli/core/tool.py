@@ -1,8 +1,9 @@
-"""Types of a tool: its args, its own verdict and the preview of a call."""
+"""Types of a tool: its args, its own verdict, the preview and the trial of a call."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ from msgspec import Struct
 
 from forge_cli.core.approval import Approval, CommandRun, FoldedLine, GrantOffer, Risk, Verdict
 from forge_cli.core.context import CallContext, ToolContext
+from forge_cli.core.errors import Stale
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.text import counted
+from forge_cli.core.wire import JsonObject, jsonable
 
 if TYPE_CHECKING:
     from forge_cli.core.trial import CommandTried, TrialExtent
@@ -85,9 +88,65 @@ class Preview:
     extent: TrialExtent | None = None
     """The changes of a complete trial; a grant allows no more than these to later trials."""
 
+    for_apply: Tried | None = None
+    """The trial that ``apply`` gets after a yes; set by forge."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A call that ``preview`` tried and took back: its changes, for the prompt and for ``apply``.
+
+    A yes covers this one call, with exactly these changes.
+    """
+
+    value: ResultValue | None
+    """The changes as the prompt shows them."""
+    changes: Any
+    """All changes as JSON data, or a hash and their number; empty if the call has no effect."""
+    recap: str | None = None
+    """The size of the changes in a few words, such as ``3 rows``."""
+    shows: tuple[str, ...] = ()
+    """Names of args that ``value`` shows in full; the prompt does not repeat them."""
+    risk: Risk | None = None
+    """The risk of this call according to the trial; None for the risk of the tool."""
+    blocked: Verdict | None = None
+    """The verdict if the trial did something that is blocked; then forge does not ask."""
+
+    @property
+    def stamp(self) -> str:
+        """The hash of the changes."""
+        return digest_of(_json(self.changes).encode())
+
+    @property
+    def has_effect(self) -> bool:
+        """True if the call would change something."""
+        return bool(self.changes)
+
+    @property
+    def summary(self) -> str:
+        """The size of the changes in a few words."""
+        if self.recap is not None:
+            return self.recap
+        if isinstance(self.changes, list | tuple):
+            return counted(len(self.changes), "change")
+        return "changes" if self.has_effect else "no change"
+
+    def require_same(self, changes: Any) -> None:
+        """Raise Stale unless the changes equal those of the trial; the gate then asks again.
+
+        ``apply`` calls this with what it changed, before it makes the changes last.
+        """
+        if _json(changes) != _json(self.changes):
+            raise Stale("what it would change is no longer what was shown")
+
+
+def _json(changes: Any) -> str:
+    return json.dumps(jsonable(changes), sort_keys=True)
+
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
-MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
+MakePreview = Callable[[Args, ToolContext], Awaitable[Preview | Tried]]
+Apply = Callable[[Args, ToolContext, Tried], Awaitable[Any]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
 
 

@@ -138,7 +138,7 @@ class DraftEvent(Event, frozen=True):
 
 
 class CommandTried(Event, frozen=True):
-    """A command ran on copies of the zones before a person was asked."""
+    """A call was tried before a person was asked: a command on copies, or a tool with ``apply``."""
 
     type: ClassVar[str] = "trial"
     tool_call_id: str
@@ -161,11 +161,13 @@ class CommandTried(Event, frozen=True):
     """The command that a rule blocks, and the rule."""
     unsure: str | None = None
     """Why the real command may behave differently."""
+    summary: str | None = None
+    """The size of the changes of a tool with ``apply``, whose ``changed`` is empty."""
 
     def sentence(self) -> str:
         """Return the event as one line for people."""
         if self.applied:
-            return f"applied: {_describe_changes(self.changed)}"
+            return f"applied: {self.summary or _describe_changes(self.changed)}"
         if self.blocked:
             return f"tried: {self.blocked}"
         found = "no effect"
@@ -173,7 +175,9 @@ class CommandTried(Event, frozen=True):
             lacked = [f"it wanted {each}" for each in describe_wanted(self.wanted)]
             if self.unsure:
                 lacked.append(self.unsure)
-            found = "; ".join(lacked) or f"changes: {len(self.changed)}"
+            found = "; ".join(lacked) or self.summary or f"changes: {len(self.changed)}"
+        if self.summary is not None:
+            return f"tried: {found} ({self.duration_ms / 1000:.1f} s)"
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
 
 

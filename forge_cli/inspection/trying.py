@@ -1,4 +1,4 @@
-"""The trial of ``forge approve WORKER shell command=... --try``, on a copy that is discarded."""
+"""The trial of ``forge approve WORKER TOOL ... --try``, whose effects are discarded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from forge_cli.core.approval import Approval
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.results import Text
 from forge_cli.core.text import as_spelled
 from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
@@ -25,7 +24,7 @@ from forge_cli.schema.json.forms import OptionValue
 async def try_line(
     worker: str, workspace: Path, tool: str, args: JsonObject, typed: dict[str, OptionValue]
 ) -> VerdictAnswer:
-    """Return the verdict on a line, with its effects on a copy, or why it was not tried."""
+    """Return the verdict on a call, with the effects of its trial, or why it was not tried."""
     said: list[str] = []
     bus = EventBus()
     bus.subscribe(
@@ -58,9 +57,9 @@ def _facts(preview: Preview) -> JsonObject:
         told = {key: found for key, found in tried.payload().items() if key not in _ENVELOPE}
     return {
         **json.loads(json.dumps(told)),
-        "shown": value.content if isinstance(value, Text) else "",
+        "shown": value.text() if value is not None else "",
     }
 
 
-_ONLY = "only lines of the tool shell are, where 'try' is not off"
+_ONLY = "only lines of the tool shell are, where 'try' is not off, and tools with 'apply'"
 _ENVELOPE = ("type", "toolCallId")

@@ -100,7 +100,8 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield message
         case events.NetworkAccess(host=host):
             yield host
-        case CommandTried(changed=changed):
+        case CommandTried(changed=changed, summary=summary):
+            yield summary or ""
             for each in changed:
                 yield each.path
         case events.InputPrompt(prompt=prompt):

@@ -16,7 +16,15 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.source import Source, ToolMode
-from forge_cli.core.tool import Args, Execute, MakePreview, NeedsApproval, StandsFor, Validated
+from forge_cli.core.tool import (
+    Apply,
+    Args,
+    Execute,
+    MakePreview,
+    NeedsApproval,
+    StandsFor,
+    Validated,
+)
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.json.input_schema import InputSchema
 from forge_cli.schema.paths import PathUse, declared_accesses
@@ -55,7 +63,12 @@ class Tool:
     """The schema that the model sees; validation uses the same source."""
     execute: Execute
     preview: MakePreview | None = None
-    """Returns the effect of a call for the prompt; called only if a person is asked."""
+    """Returns the effect of a call for the prompt; called only if a person is asked.
+
+    A tool with ``apply`` may try the call, take its effect back, and return a ``Tried``.
+    """
+    apply: Apply | None = None
+    """Called in place of ``execute`` after a yes to a ``Tried`` of ``preview``, which it gets."""
     needs_approval: NeedsApproval = None
     """The tool's own verdict, or a function of ``args`` or ``(args, context)``.
 
@@ -101,6 +114,8 @@ class Tool:
             )
         for name, value in read_fields(self.name, vars(self)).items():
             setattr(self, name, value)
+        if self.apply is not None and self.preview is None:
+            raise SchemaError(f"{self.name}: apply needs a preview that returns a Tried")
 
     @property
     def manual_execution(self) -> ManualExecution | None:
@@ -235,7 +250,7 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
 
 OPTIONS = "__forge_tool__"
 """The attribute that keeps the options of ``@tool`` on a function."""
-BY_NAME = ("needs_approval", "preview", "touches")
+BY_NAME = ("needs_approval", "preview", "apply", "touches")
 """Options that may be the name of a toolset's method."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -256,6 +271,7 @@ def tool(
     lasting: bool | None = None,
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
+    apply: Apply | str | None = None,
     touches: Touches | str | None = None,
     check_output: bool | None = None,
 ) -> Callable[[Function], Function]: ...
@@ -263,8 +279,8 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     """Offer a function, or a method of a Toolset, as a tool.
 
     The function stays callable as before. Its schema comes from the type hints, its description
-    from the docstring. In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may name a
-    method.
+    from the docstring. In a Toolset, ``needs_approval``, ``preview``, ``apply`` and ``touches`` may
+    name a method.
 
     Options:
         name: Replaces the name of the function.
@@ -282,7 +298,10 @@ def tool(function: Any = None, /, **options: Any) -> Any:
         lasting: True if the last call stays valid until the next one, like a plan; summaries
             keep it.
         timeout: Seconds after which a call is stopped; the default is 30.
-        preview: An async function of ``(args, context)`` that returns a Preview of the effect.
+        preview: An async function of ``(args, context)`` that returns a Preview of the effect,
+            or a Tried for ``apply``.
+        apply: An async function of ``(args, context, tried)``, called in place of the function
+            after a yes to a Tried.
         touches: A function of ``args`` that returns a PathUse for each path inside other args.
         check_output: False to skip the check of results against the return annotation.
     """

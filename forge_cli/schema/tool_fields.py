@@ -16,7 +16,7 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.source import ToolMode
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import Args
+from forge_cli.core.tool import Args, Tried
 from forge_cli.core.wire import JsonObject, snake_case
 
 if TYPE_CHECKING:
@@ -181,6 +181,19 @@ def _call_or_none(value: Any) -> Any:
     return None if value is None else as_call(value)
 
 
+def _apply(value: Any) -> Any:
+    if value is None or isinstance(value, PlainApply):
+        return value
+    refuse_generator(value)
+    if not callable(value):
+        raise SchemaError(f"must be a function of (args, context, tried), not {value!r}")
+    try:
+        inspect.signature(value).bind(*range(3))
+    except (TypeError, ValueError):
+        raise SchemaError("must take (args, context, tried)") from None
+    return PlainApply(value)
+
+
 def _touches(value: Any) -> Any:
     if value is not None and not (callable(value) and positional_count(value)):
         raise SchemaError("must be a function of args that returns a PathUse for each path")
@@ -283,17 +296,34 @@ class FunctionCall:
 class PlainCall:
     """A function as an async function of ``(args, context)``, whatever its own form."""
 
-    def __init__(self, function: Callable[..., Any], takes_context: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], takes_context: bool, in_thread: InThread | None = None
+    ) -> None:
         self.function = function
         self.takes_context = takes_context
+        self.in_thread = in_thread or in_pool
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
         given = (args, context) if self.takes_context else (args,)
-        call = partial(self.function, *given)
-        result = call() if is_async(self.function) else await in_pool(call)
-        if inspect.isawaitable(result):
-            return await result
-        return result
+        return await _settled_call(partial(self.function, *given), self.in_thread)
+
+
+class PlainApply:
+    """A function as the ``apply`` of a tool, whether it is async or not."""
+
+    def __init__(self, function: Callable[..., Any], in_thread: InThread | None = None) -> None:
+        self.function = function
+        self.in_thread = in_thread or in_pool
+
+    async def __call__(self, args: Args, context: ToolContext, tried: Tried) -> Any:
+        return await _settled_call(partial(self.function, args, context, tried), self.in_thread)
+
+
+async def _settled_call(call: partial[Any], in_thread: InThread) -> Any:
+    result = call() if is_async(call) else await in_thread(call)
+    if inspect.isawaitable(result):
+        return await result
+    return result
 
 
 def as_call(function: Any) -> Callable[..., Any]:
@@ -340,6 +370,7 @@ READERS: Mapping[str, Reader] = {
     "input_schema": _schema,
     "execute": as_call,
     "preview": _call_or_none,
+    "apply": _apply,
     "needs_approval": _needs_approval,
     "touches": _touches,
     "manual": _manual,

@@ -21,7 +21,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.tool import BY_NAME, OPTIONS, Tool
-from forge_cli.schema.tool_fields import approval_named
+from forge_cli.schema.tool_fields import PlainApply, PlainCall, approval_named, positional_count
 
 if TYPE_CHECKING:
     from forge_cli.core.approval import GrantRule
@@ -270,10 +270,20 @@ class Toolset(Generic[ConfigT]):
                 continue
             named = getattr(self, name, None)
             if callable(named) and not hasattr(named, OPTIONS):
-                yield key, named
+                yield key, self._in_own_thread(key, named)
             elif key != "needs_approval" or approval_named(name) is None:
                 title = f"{method.__name__}: {key} names the method '{name}'"
                 raise SchemaError(f"{title}, which {type(self).__name__} does not have")
+
+    def _in_own_thread(self, key: str, named: Callable[..., Any]) -> Any:
+        """Return a preview or ``apply`` that runs in the toolset's own thread, if it has one."""
+        if self.thread != "own":
+            return named
+        if key == "apply":
+            return PlainApply(named, self.in_thread)
+        if key == "preview" and (taken := positional_count(named)):
+            return PlainCall(named, taken == 2, self.in_thread)
+        return named
 
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:

@@ -13,6 +13,8 @@ from forge_cli.core.approval import (
     ApprovalMode,
     ApprovalRequest,
     Effect,
+    JudgedPart,
+    Verdict,
     fingerprint,
     risk_of,
 )
@@ -174,3 +176,48 @@ def test_a_request_its_answer_and_the_decision_on_the_wire() -> None:
         "cached": False,
         "requestId": "r1",
     }
+
+
+HERE = Mark("w.yaml", 3, 1)
+READ = JudgedPart("select 1", "preApproved", "it only reads", "sql.read")
+WRITE = JudgedPart("update a", "ask", "it writes")
+AUDIT = JudgedPart("delete from audit", "blocked", "a rule blocks it", "sql.rules", HERE)
+
+
+def test_a_verdict_of_parts_is_the_strictest_and_lists_all() -> None:
+    verdict = Verdict.of_parts([READ, AUDIT, WRITE], risk="low")
+    assert verdict == Verdict(
+        Approval.BLOCKED,
+        "a rule blocks it",
+        "sql.rules",
+        HERE,
+        by="rule",
+        details=(
+            "preApproved: select 1 (it only reads)",
+            "blocked: delete from audit (a rule blocks it)",
+            "ask: update a (it writes)",
+        ),
+        parts=(READ, AUDIT, WRITE),
+        risk="low",
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "approval", "unruled"),
+    [
+        ([], Approval.ASK, False),
+        ([READ], Approval.PRE_APPROVED, False),
+        ([READ, WRITE], Approval.ASK, True),
+        ([WRITE, JudgedPart("insert", "ask", "a rule asks", "sql.write")], Approval.ASK, False),
+    ],
+)
+def test_a_trial_counts_only_if_no_rule_asks(
+    parts: list[JudgedPart], approval: Approval, unruled: bool
+) -> None:
+    verdict = Verdict.of_parts(parts)
+    assert (verdict.approval, verdict.unruled) == (approval, unruled)
+
+
+def test_a_part_with_another_approval_is_an_error() -> None:
+    with pytest.raises(ValueError, match="allowed"):
+        Verdict.of_parts([JudgedPart("select 1", "allowed", "")])

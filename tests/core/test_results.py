@@ -1,6 +1,6 @@
 """Results: which kinds there are, what each looks like on the wire, and what becomes of whatever a tool returns.
 
-Covers forge_cli.core.results.
+Covers forge_cli.core.results, forge_cli.core.tables.
 """
 
 import json

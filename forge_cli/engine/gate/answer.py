@@ -61,6 +61,7 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         ]
     if before:
         answer["hooks"] = before
-    if verdict.tried_first and verdict.approval is Approval.ASK:
+    is_tried = verdict.tried_first or judged.tool.apply is not None
+    if is_tried and verdict.approval is Approval.ASK:
         answer["tries"] = TRIES[verdict.unruled]
     return Outlook(answer, offers, tuple(met))

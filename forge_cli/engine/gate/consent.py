@@ -149,6 +149,8 @@ class Consent:
         if not decision.approved:
             self._refuse_denied(asking, decision)
         stamp = asking.request.stamp if asking.request else None
+        if preview is not None and preview.for_apply is not None:
+            return Consented(judged, stamp, preview.tried, preview.for_apply)
         if preview is None or stamp is None or not is_complete(preview.extent):
             return Consented(judged, stamp)
         return Consented(judged, stamp, preview.tried)

@@ -20,7 +20,7 @@ from forge_cli.core import bounds
 from forge_cli.core.context import ToolContext, executing
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT, Args
-from forge_cli.engine.gate.steps import GRACE, CallClock, Judged, Performed
+from forge_cli.engine.gate.steps import GRACE, CallClock, Consented, Performed
 from forge_cli.schema.tool_fields import is_async
 
 T = TypeVar("T")
@@ -71,17 +71,21 @@ def _partial_value(performed: Performed) -> Any:
 
 
 async def perform_tool(
-    judged: Judged, make_context: Callable[[], ToolContext], clock: CallClock
+    consented: Consented, make_context: Callable[[], ToolContext], clock: CallClock
 ) -> Performed:
-    """Run a tool; no context is made for a tool that takes none."""
+    """Run a tool, or apply what its trial showed; no context is made for a tool that takes none."""
+    judged, tried = consented.judged, consented.for_apply
     execute = judged.tool.execute
     # A copy, so that the tool cannot change what is recorded.
     args = deepcopy(judged.args)
     context = cast(ToolContext, None)
-    if getattr(execute, "takes_context", True):
+    if getattr(execute, "takes_context", True) or tried is not None:
         context = make_context()
+    work: Callable[[], Awaitable[Any]] = partial(execute, args, context)
+    if tried is not None and judged.tool.apply is not None:
+        work = partial(judged.tool.apply, args, context, tried)
     with executing(judged.call.id):
-        return await perform(f"{TOOL}{judged.call.name}", clock, lambda: execute(args, context))
+        return await perform(f"{TOOL}{judged.call.name}", clock, work)
 
 
 def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:

@@ -133,7 +133,7 @@ class Guard:
                 self.judge.reopened.start(call)
             clock = requested.clock = CallClock(judged.tool.timeout)
             performed = await perform_tool(
-                judged, partial(self._context, requested, clock, consented), clock
+                consented, partial(self._context, requested, clock, consented), clock
             )
             # Code that blocks the event loop may end late because it missed an interrupt.
             if performed.late:
@@ -143,9 +143,7 @@ class Guard:
                     report_applied(self.bus, consented.tried, performed.error)
                 return outcome_of(call, performed, clock, self.bus)
             judged = await self._judge_again(judged, performed.error)
-        raise Refusal(
-            "error", f"{call.name}: the files that it uses keep changing; try again later"
-        )
+        raise Refusal("error", f"{call.name}: what it works on keeps changing; try again later")
 
     def _context(self, requested: Requested, clock: CallClock, consented: Consented) -> ToolContext:
         """Return the context of an executed call, which may change files, ask and call tools."""

@@ -110,7 +110,6 @@ def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
 
 def report_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:
     """Record that the changes of a trial are applied; a failed command has a value, too."""
-    if tried.changed and (
-        error is None or (isinstance(error, ToolError) and error.value is not None)
-    ):
+    changes = tried.changed or (tried.summary is not None and tried.outcome == "effects")
+    if changes and (error is None or (isinstance(error, ToolError) and error.value is not None)):
         bus.emit(replace(tried, applied=True))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
-from forge_cli.core.tool import TIME_LIMIT, Args, Preview
+from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tried
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.execution import perform_within
 from forge_cli.engine.gate.steps import (
@@ -148,9 +149,12 @@ class Requests:
             shown = partial(judged.tool.preview, deepcopy(judged.args), context)
             # A trial runs the call itself, so it gets as much time.
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
-            preview: Preview = await perform_within(
+            since = time.monotonic()
+            preview: Preview | Tried = await perform_within(
                 seconds, f"the preview of {judged.tool.name}", shown
             )
+            if isinstance(preview, Tried):
+                preview = _preview_of(preview, judged, round((time.monotonic() - since) * 1000))
             bounded_preview = _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
@@ -159,6 +163,38 @@ class Requests:
         if judged.verdict.unruled and not self._judge.may_have_run(judged):
             return bounded_preview
         return dataclasses.replace(bounded_preview, changed=None)  # its folder cannot be granted
+
+
+def _preview_of(tried: Tried, judged: Judged, duration_ms: int) -> Preview:
+    """Return what the prompt shows of a trial, with its event for the record."""
+    if judged.tool.apply is None:
+        raise TypeError("it returned a Tried, but the tool has no apply")
+    from forge_cli.core.trial import CommandTried
+
+    outcome: Literal["noEffect", "effects", "blocked"] = "noEffect"
+    if tried.blocked is not None:
+        outcome = "blocked"
+    elif tried.has_effect:
+        outcome = "effects"
+    event = CommandTried(
+        judged.call.id,
+        outcome,
+        None,
+        duration_ms,
+        blocked=tried.blocked.reason if tried.blocked else None,
+        summary=tried.summary,
+    )
+    return Preview(
+        tried.value,
+        stamp=tried.stamp,
+        once=True,
+        shows=tried.shows,
+        recap=tried.summary,
+        risk=tried.risk,
+        tried=event,
+        blocked=tried.blocked,
+        for_apply=tried,
+    )
 
 
 def _bounded_preview(preview: Preview) -> Preview:

@@ -24,7 +24,7 @@ from forge_cli.core.approval import (
 )
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.tool import TIME_LIMIT, Args, Preview
+from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tried
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
@@ -257,6 +257,8 @@ class Consented(Struct, frozen=True):
     """The stamp of the approved preview; None if nothing was shown."""
     tried: CommandTried | None = None
     """The result of the trial, if the call only has to be applied."""
+    for_apply: Tried | None = None
+    """What was shown of a tool with ``apply``."""
 
 
 class Performed(Struct, frozen=True):

@@ -67,7 +67,7 @@ class NotTried(Exception):
     """A command that was not tried, with the reason."""
 
 
-class Tried(Struct, frozen=True):
+class TriedLine(Struct, frozen=True):
     """A tried command: how it ended, what it changed, and what it lacked."""
 
     done: Finished
@@ -156,7 +156,7 @@ class Trials:
         withheld: Sequence[str] | None = None,
         programs: frozenset[str] = frozenset(),
         seconds: float,
-    ) -> Tried:
+    ) -> TriedLine:
         """Run a command on copies in a folder of its own.
 
         Files and variables that are ``withheld`` may make it fail; with None, its words and output
@@ -186,7 +186,7 @@ class Trials:
         writable: Iterable[Path],
         programs: frozenset[str],
         seconds: float,
-    ) -> Tried | None:
+    ) -> TriedLine | None:
         """Make one attempt; return None if another program changed a file in the meantime."""
         with self._masked(folder) as masks:
             confinement = self._wrap.confinement.protecting(self._own.loaded())
@@ -252,7 +252,7 @@ class Trials:
         commands = None
         if reached and not reached.unlisted:
             commands = tuple(map(tuple, reached.commands))
-        return Tried(
+        return TriedLine(
             done,
             changes,
             tuple(wanted),
@@ -264,13 +264,13 @@ class Trials:
         )
 
     @staticmethod
-    def _with_too_many(done: Finished, copies: Copies) -> Tried:
+    def _with_too_many(done: Finished, copies: Copies) -> TriedLine:
         """Return a trial with too many changes to examine, none of which are kept."""
         drop_copies(copies.folder)
         copies.folder.mkdir(mode=0o700, parents=True)
         nothing = ChangeSet(copies.folder, ())
         nothing.save()
-        return Tried(done, nothing, unsure=TOO_MANY)
+        return TriedLine(done, nothing, unsure=TOO_MANY)
 
     def marked(self, changes: ChangeSet) -> ChangeSet:
         """Return the changes, with reasons for files that forge loads or that are protected."""
@@ -336,8 +336,8 @@ class Trials:
             yield masks
 
     def _doubted(
-        self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]
-    ) -> Tried:
+        self, tried: TriedLine, argv: Sequence[str], cwd: Path, withheld: Sequence[str]
+    ) -> TriedLine:
         """Return the trial with what its words and output show that it lacked."""
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"

@@ -22,7 +22,7 @@ from forge_cli.sandbox.secrets import KEY_NAME
 from forge_cli.sandbox.trial.caches import without_caches
 from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.reading import reading_environment
-from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, Tried
+from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, TriedLine
 from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.toolsets.shell.judged import JudgedLine
 from forge_cli.toolsets.shell.policy import ShellPolicy
@@ -40,9 +40,9 @@ class CoveredLines(Struct, frozen=True):
     policy: ShellPolicy
     kind: str
     """The kind of result for an interrupted line."""
-    is_edit: Callable[[Tried, ShownEffect], bool]
+    is_edit: Callable[[TriedLine, ShownEffect], bool]
     """Returns True if a trial only made, changed or moved ordinary files."""
-    report_applied: Callable[[Tried, ShownEffect], None]
+    report_applied: Callable[[TriedLine, ShownEffect], None]
     """Called with the changes of a build after they were applied."""
 
     async def run(
@@ -124,7 +124,7 @@ class CoveredLines(Struct, frozen=True):
         if line.plain.verdict.approval is not Approval.PRE_APPROVED:
             raise self._unlike(f"{_UNFIT}{because}") from None
 
-    def _settled(self, line: JudgedLine, tried: Tried, keep: Keep | None) -> Finished:
+    def _settled(self, line: JudgedLine, tried: TriedLine, keep: Keep | None) -> Finished:
         """Apply the files that redirections of a line write, but no other change; ignore caches."""
         if tried.wanted:
             raise self._wanted("a line that changes nothing", tried.wanted)
@@ -151,7 +151,7 @@ class CoveredLines(Struct, frozen=True):
             apply_changes(changes, keep)
         return tried.done
 
-    def _built(self, tried: Tried, changes: ChangeSet, keep: Keep | None) -> Finished:
+    def _built(self, tried: TriedLine, changes: ChangeSet, keep: Keep | None) -> Finished:
         """Apply the changes of a build if it only made or changed ordinary files."""
         if not changes.changes:
             return tried.done

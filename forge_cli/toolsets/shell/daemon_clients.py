@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forge_cli.core.approval import Approval, JudgedPart
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.trial.trials import Tried
+from forge_cli.sandbox.trial.trials import TriedLine
 
 _CLIENTS = frozenset(
     {
@@ -25,7 +25,7 @@ def asks_only_daemons(parts: Iterable[JudgedPart]) -> bool:
     return bool(asking) and all(words and words[0] in _CLIENTS for words in asking)
 
 
-def may_lend_sockets(tried: Tried, zones: Sequence[Zone]) -> bool:
+def may_lend_sockets(tried: TriedLine, zones: Sequence[Zone]) -> bool:
     """Return True if a trial started no program in a writable zone.
 
     Such a program could be a different one the next time.

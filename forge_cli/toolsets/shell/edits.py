@@ -11,7 +11,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.changes.path_changes import Entry, PathChange, attributes_of, hash_of
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.trial.trials import Tried
+from forge_cli.sandbox.trial.trials import TriedLine
 from forge_cli.toolsets.shell.moved_files import moved_files
 from forge_cli.toolsets.shell.program_links import harmless_links
 from forge_cli.toolsets.shell.shown import ShownEffect, why_protected
@@ -26,7 +26,7 @@ MadeBySession = Callable[[Path, str], bool]
 
 
 def only_edits(
-    tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession | None
+    tried: TriedLine, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession | None
 ) -> bool:
     """Return True if a trial only made, changed or moved ordinary files that may be edited.
 
@@ -104,7 +104,7 @@ def _was_made(change: PathChange, made: MadeBySession | None) -> bool:
         return False
 
 
-def _has_attributes(tried: Tried, change: PathChange) -> bool:
+def _has_attributes(tried: TriedLine, change: PathChange) -> bool:
     if change.after is None or change.what == "times":
         return False
     try:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from forge_cli.core.processes import Finished
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.trial.deletions import DeletionRules
-    from forge_cli.sandbox.trial.trials import Tried
+    from forge_cli.sandbox.trial.trials import TriedLine
     from forge_cli.toolsets.shell.shown import ShownEffect
     from forge_cli.toolsets.shell.trying import Keep, KeptTrials
 
@@ -411,12 +411,12 @@ class ShellToolset(Toolset):
     def _keep_unapplied(self, args: Args, error: NotAsJudged) -> None:
         """Keep the changes of a line, so that a yes to its deletions does not run it again."""
         from forge_cli.sandbox.trial.deletions import UnappliedDeletion
-        from forge_cli.sandbox.trial.trials import Tried
+        from forge_cli.sandbox.trial.trials import TriedLine
 
         trials = self._processes.trials
         if isinstance(error, UnappliedDeletion) and error.done and trials:
             changes = trials.marked(error.changes)
-            self._trials.keep(args, Tried(error.done, changes, has_run=True))
+            self._trials.keep(args, TriedLine(error.done, changes, has_run=True))
 
     def _result(self, command: str, done: Finished, seconds: float) -> Custom:
         state = outcome.describe_end(done, seconds)
@@ -437,7 +437,7 @@ class ShellToolset(Toolset):
         from forge_cli.toolsets.shell.covered import CoveredLines
         from forge_cli.toolsets.shell.trying import told
 
-        def report_applied(tried: Tried, shown: ShownEffect) -> None:
+        def report_applied(tried: TriedLine, shown: ShownEffect) -> None:
             context.applied(replace(told(tried, shown, context.call_id), applied=True))
 
         covered = CoveredLines(self._processes, self._policy, RESULT, self._is_edit, report_applied)
@@ -549,7 +549,7 @@ class ShellToolset(Toolset):
         above = self._parent._blocked_programs if self._parent else frozenset()
         return self._policy.blocked_programs | above
 
-    def _verdict_on_tried(self, tried: Tried) -> Verdict | None:
+    def _verdict_on_tried(self, tried: TriedLine) -> Verdict | None:
         """Return the verdict on a trial that did something blocked; None for any other."""
         deleted = self._deletions.blocked(tried.changes.changes) if tried.complete else None
         return self._verdict_on_started(tried.commands or ()) or deleted
@@ -561,14 +561,14 @@ class ShellToolset(Toolset):
             blocked = self._parent._verdict_on_started(commands)
         return blocked
 
-    def _is_edit(self, tried: Tried, shown: ShownEffect) -> bool:
+    def _is_edit(self, tried: TriedLine, shown: ShownEffect) -> bool:
         """Return True if the mode "accept edits" allows the changes of a trial."""
         from forge_cli.toolsets.shell.edits import only_edits
 
         made = self._keeper.made if self._keeper else None
         return only_edits(tried, shown, worker_sandbox(self.env.sandbox), made)
 
-    def _may_lend_sockets(self, args: Args, tried: Tried) -> bool:
+    def _may_lend_sockets(self, args: Args, tried: TriedLine) -> bool:
         """Return True if lines like a tried one may be granted sockets of daemons for a session."""
         from forge_cli.toolsets.shell.daemon_clients import asks_only_daemons, may_lend_sockets
 
@@ -586,7 +586,7 @@ class ShellToolset(Toolset):
 
     async def _attempt(
         self, command: str, seconds: float, watch: Callable[[str], None], folder: Path
-    ) -> Tried:
+    ) -> TriedLine:
         trials = self._processes.trials
         if trials is None:
             from forge_cli.sandbox.trial.trials import NotTried

@@ -28,7 +28,7 @@ from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes, require_un
 from forge_cli.sandbox.changes.path_changes import PathChange, is_scratch
 from forge_cli.sandbox.processes.outcome import describe_end
 from forge_cli.sandbox.trial.copies import drop_copies
-from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
+from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, TriedLine
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
 
 MAX_OUTPUT = 2_000
@@ -48,13 +48,13 @@ _ALL_POWERFUL = (
 """Ends of the paths of sockets whose daemons can start anything."""
 _TRIED = "tried.json"
 
-Try = Callable[[Path], Awaitable[Tried]]
+Try = Callable[[Path], Awaitable[TriedLine]]
 Keep = Callable[[ChangeSet], None]
-JudgeTried = Callable[[Tried], Verdict | None]
+JudgeTried = Callable[[TriedLine], Verdict | None]
 """Returns the verdict on a line that did something blocked while it was tried."""
 
 
-def describe(tried: Tried, shown: ShownEffect) -> Text:
+def describe(tried: TriedLine, shown: ShownEffect) -> Text:
     """Describe a trial: how it ended, its output, its changes, and their contents."""
     if tried.wanted:
         # Its output and changes without the missing things say nothing about a real run.
@@ -65,7 +65,7 @@ def describe(tried: Tried, shown: ShownEffect) -> Text:
     return Text("\n".join(lines), display=DisplayHints(language="diff"))
 
 
-def recap(tried: Tried, shown: ShownEffect) -> str:
+def recap(tried: TriedLine, shown: ShownEffect) -> str:
     """Describe the effect of a yes."""
     if tried.sockets and not tried.complete:
         return _recap_of_sockets(tried.sockets)
@@ -86,7 +86,7 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     return "; ".join(parts)
 
 
-def risk_of(tried: Tried, shown: ShownEffect) -> Risk:
+def risk_of(tried: TriedLine, shown: ShownEffect) -> Risk:
     """Return the risk of a yes; it is high for protected files and powerful sockets."""
     changes = (change for change in tried.changes.changes if change.key not in shown.records)
     # New times alone do not count: git touches its objects when it reads them.
@@ -103,7 +103,7 @@ def _recap_of_sockets(sockets: Sequence[str]) -> str:
     return f"yes runs it for real and lets it use {names}{power}"
 
 
-def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOffer | None:
+def changed_folder(tried: TriedLine, shown: ShownEffect, workspace: Path) -> GrantOffer | None:
     """Return a grant for the smallest folder with all changes, or None if there is none."""
     changes = tried.changes.changes
     if not tried.complete or len(tried.changes.zones) != 1 or shown.protected or shown.records:
@@ -121,7 +121,7 @@ def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOf
     )
 
 
-def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
+def extent_of(tried: TriedLine, shown: ShownEffect) -> TrialExtent | None:
     """Return the changed places, which limit a grant; None for an incomplete trial."""
     if not tried.complete:
         return None
@@ -142,7 +142,7 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     )
 
 
-def lent_sockets(tried: Tried) -> TrialExtent | None:
+def lent_sockets(tried: TriedLine) -> TrialExtent | None:
     """Return the sockets that limit a grant; None if the trial lacked anything else."""
     wanted = {want.what for want in tried.wanted}
     if not tried.sockets or wanted != set(tried.sockets):
@@ -154,7 +154,7 @@ def _is_folder(change: PathChange) -> bool:
     return all(entry is None or entry.kind == "folder" for entry in (change.before, change.after))
 
 
-def _state(tried: Tried) -> str:
+def _state(tried: TriedLine) -> str:
     seconds = f"{tried.done.duration_ms / 1000:.1f} s"
     if tried.wanted:
         wanted = "; ".join(visible(each) for each in describe_wanted(tried.wanted))
@@ -170,7 +170,7 @@ def _state(tried: Tried) -> str:
     return sentence
 
 
-def _output(tried: Tried) -> list[str]:
+def _output(tried: TriedLine) -> list[str]:
     streams = (tried.done.stdout.rstrip("\n"), tried.done.stderr.rstrip("\n"))
     output = "\n".join(filter(None, streams))
     if not output:
@@ -181,11 +181,11 @@ def _output(tried: Tried) -> list[str]:
 class KeptTrial(Struct, frozen=True):
     """A trial and its description."""
 
-    tried: Tried
+    tried: TriedLine
     shown: ShownEffect
 
     @classmethod
-    def of(cls, tried: Tried, workspace: Path, seconds: float) -> KeptTrial:
+    def of(cls, tried: TriedLine, workspace: Path, seconds: float) -> KeptTrial:
         """Describe a trial; one with more changes than can be shown becomes incomplete."""
         shown = show_changes(tried.changes, workspace, seconds)
         if not shown.fits:
@@ -213,9 +213,9 @@ class KeptTrials:
     """Seconds for comparing changes before they are shown."""
     base: Path | None
     """The folder of the session for trials; None for a temporary folder."""
-    is_edit: Callable[[Tried, ShownEffect], bool]
+    is_edit: Callable[[TriedLine, ShownEffect], bool]
     """Returns True if the mode "accept edits" allows the changes of a trial."""
-    may_lend_sockets: Callable[[Args, Tried], bool]
+    may_lend_sockets: Callable[[Args, TriedLine], bool]
     """Returns True if lines like this one may be granted the refused sockets for a session."""
     _known: dict[str, KeptTrial] = field(default_factory=dict)
 
@@ -282,7 +282,7 @@ class KeptTrials:
         apply_changes(tried.changes, keep)
         return tried.done
 
-    def keep(self, args: Args, tried: Tried) -> None:
+    def keep(self, args: Args, tried: TriedLine) -> None:
         """Keep the changes of a line that ran on a copy, in the folder for its trial."""
         folder = self.folder / _key(args)
         drop_copies(folder)
@@ -314,7 +314,7 @@ class KeptTrials:
         if self.base or "folder" in vars(self):
             drop_copies(self.folder / _key(args))
 
-    def _load(self, folder: Path) -> Tried | None:
+    def _load(self, folder: Path) -> TriedLine | None:
         """Return the earlier trial if nothing has changed since."""
         try:
             kept = json.loads((folder / _TRIED).read_bytes())
@@ -331,10 +331,10 @@ class KeptTrials:
         if commands is not None:
             commands = tuple(map(tuple, commands))
         kept["commands"] = commands
-        return Tried(changes=changes, **kept)
+        return TriedLine(changes=changes, **kept)
 
 
-def _save(tried: Tried) -> None:
+def _save(tried: TriedLine) -> None:
     kept = {
         "done": asdict(tried.done),
         "wanted": [asdict(each) for each in tried.wanted],
@@ -352,7 +352,7 @@ def _key(args: Args) -> str:
 
 
 def told(
-    tried: Tried, shown: ShownEffect, call_id: str, blocked: Verdict | None = None
+    tried: TriedLine, shown: ShownEffect, call_id: str, blocked: Verdict | None = None
 ) -> CommandTried:
     """Return the event for the record."""
     outcome = "effects" if tried.complete else "incomplete"

@@ -72,14 +72,18 @@ def _rules(offer: GrantOffer) -> JsonObject:
 
 def _draw_trial(tried: CommandTried) -> str:
     """Return the outcome of a trial; the preview has its changes."""
-    facts = [f"exit code {tried.exit_code}", f"{tried.duration_ms / 1000:.1f} s"]
-    facts.append(counted(len(tried.changed), "change") if tried.changed else "no change")
+    seconds = f"{tried.duration_ms / 1000:.1f} s"
+    if tried.summary is not None:
+        facts = ["Tried and taken back", seconds, tried.summary]
+    else:
+        facts = ["Tried on a copy", f"exit code {tried.exit_code}", seconds]
+        facts.append(counted(len(tried.changed), "change") if tried.changed else "no change")
     for each in describe_wanted(tried.wanted):
         facts.append(f"it wanted {each}")
     if tried.unsure:
         facts.append(tried.unsure)
     shown = "".join(element("li", one_line(fact)) for fact in facts)
-    return f'<ul class="trial {tried.outcome}"><li>Tried on a copy</li>{shown}</ul>'
+    return f'<ul class="trial {tried.outcome}">{shown}</ul>'
 
 
 def _draw_args(request: ApprovalRequest) -> Iterator[str]:
@@ -128,7 +132,7 @@ def _draw_parts(parts: Sequence[JudgedPart]) -> str:
         cells = [element("code", one_line(part.text)), approval]
         cells.append(one_line(part.reason) + _where(part.where))
         rows += element("tr", "".join(element("td", each) for each in cells), approval)
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("command", "verdict", "why"))
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("part", "verdict", "why"))
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     return element("div", table, "table", "parts")
 

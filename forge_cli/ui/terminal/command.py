@@ -55,5 +55,5 @@ def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
         shown = plain(visible(line), style=_VERDICTS.get(part.approval, ""))
         yield Indented(shown, 2, hang=width + 2)
     if len(parts) > MAX_PARTS:
-        more = counted(len(parts) - MAX_PARTS, "more command")
+        more = counted(len(parts) - MAX_PARTS, "more part")
         yield Indented(plain(f"and {more}: ? lists them"), 2)

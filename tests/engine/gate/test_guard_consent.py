@@ -324,9 +324,7 @@ def test_file_that_keeps_changing_is_an_error(
 
     seen = project.run(calls(call(tool, **args)), "done", approval_callback=answer)
     assert (seen.statuses, len(asked), file.read_text()) == (["error"], 3, "x\n3\n")
-    assert (
-        seen.outcomes[0].error == f"{tool}: the files that it uses keep changing; try again later"
-    )
+    assert seen.outcomes[0].error == f"{tool}: what it works on keeps changing; try again later"
 
 
 @pytest.mark.parametrize(
@@ -351,9 +349,7 @@ def test_path_redirected_after_the_prompt_is_not_followed(
         calls(call(tool, path="link/.env", **args)), "done", approval_callback=answer
     )
     assert seen.statuses == ["error"]
-    assert (
-        seen.outcomes[0].error == f"{tool}: the files that it uses keep changing; try again later"
-    )
+    assert seen.outcomes[0].error == f"{tool}: what it works on keeps changing; try again later"
     assert (project.read("one/.env"), project.read("two/.env")) == (
         "the same in both",
         "the same in both",

@@ -101,7 +101,7 @@ def test_invisible_characters_in_a_command_are_escaped(command) -> None:
 def test_list_of_commands_is_limited_to_useful_ones(command) -> None:
     keyboard, shown = command(" && ".join(f"make part{number}" for number in range(25)))
     assert "  ask  make part19  (no rule)" in shown
-    assert "  and 5 more commands: ? lists them" in shown
+    assert "  and 5 more parts: ? lists them" in shown
     keyboard.type("?")
     keyboard.expect("part:   make part24 -> ask")
     keyboard.expect("timeout: null")  # what was left out is there
