@@ -31,7 +31,7 @@ from forge_cli.sandbox.trial import masked
 from forge_cli.sandbox.trial.copies import Copies, SocketState, drop_copies, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.masked import Masks, TooManySecrets
-from forge_cli.sandbox.trial.view import OUTSIDE, UNSEEN, TrialView
+from forge_cli.sandbox.trial.view import OUTSIDE, UNSEEN, TrialView, complaints
 
 Run = Callable[[Wrap], Awaitable[Finished]]
 
@@ -51,6 +51,8 @@ _MOVED = "it may have failed because a folder cannot be moved on a copy"
 MAX_PATHS = 50_000
 """Paths that a trial may make, change or delete."""
 TOO_MANY = "it made too many files"
+_MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
+"""Errors of a program that meets a folder which a trial hides."""
 LISTED = 5
 """Wants of each kind that are listed."""
 
@@ -341,7 +343,9 @@ class Trials:
         """Return the trial with what its words and output show that it lacked."""
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
-        lacked = dict.fromkeys((*self._view.lacks(argv[-1], cwd), *self._view.lacks(said, cwd)))
+        # A command that succeeds may print paths that it never wanted, as `cat /etc/passwd` does.
+        doubtful = said if done.exit_code else complaints(said, *_MISSING)
+        lacked = dict.fromkeys((*self._view.lacks(argv[-1], cwd), *self._view.lacks(doubtful, cwd)))
         seen = {want.what for want in tried.wanted}
         outside = [
             TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked if path not in seen

@@ -126,8 +126,8 @@ class TrialView:
 
         Paths in ``/run`` are hidden from all commands, and count even if only an error names them.
         """
-        unwritable = list(_paths(_complaints(said, errno.EROFS), folder))
-        for path in _paths(f"{line}\n{_complaints(said, errno.ENOENT)}", folder):
+        unwritable = list(_paths(complaints(said, errno.EROFS), folder))
+        for path in _paths(f"{line}\n{complaints(said, errno.ENOENT)}", folder):
             in_run = any(map(path.is_relative_to, _RUN)) and path not in _RUN
             if in_run and os.path.lexists(path) and not _special_kind(path):
                 yield TriedWant("read", str(path), UNSEEN)
@@ -139,10 +139,11 @@ class TrialView:
                 yield TriedWant("write", str(path), OUTSIDE)
 
 
-def _complaints(said: str, number: int) -> str:
-    """Return the lines in which a program reports an error."""
+def complaints(said: str, *numbers: int) -> str:
+    """Return the lines in which a program reports one of these errors."""
+    errors = [os.strerror(number).lower() for number in numbers]
     return "\n".join(
-        text for text in said.splitlines() if os.strerror(number).lower() in text.lower()
+        line for line in said.splitlines() if any(error in line.lower() for error in errors)
     )
 
 

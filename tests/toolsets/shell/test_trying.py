@@ -245,6 +245,21 @@ def test_missing_access_is_reported_and_a_yes_runs_the_line(shell: Project) -> N
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
 
 
+def test_path_that_is_only_printed_is_not_wanted(shell: Project) -> None:
+    shell.write("users.txt", "lib:/var/lib\n")
+    seen = run(shell, "python3 -c 'print(open(\"users.txt\").read())'")
+    assert (tried(seen).outcome, tried(seen).wanted) == ("noEffect", ())
+    assert seen.of(ApprovalRequired) == []
+
+
+@pytest.mark.parametrize("script", ["echo /var/lib: Permission denied", "echo /var/lib; exit 1"])
+def test_path_that_an_error_names_is_wanted(shell: Project, script: str) -> None:
+    shell.write("read.sh", f"{script}\n")
+    seen = run(shell, "sh read.sh", answers=[False])
+    assert tried(seen).outcome == "incomplete"
+    assert [want.what for want in tried(seen).wanted] == ["/var/lib"]
+
+
 HIDDEN_FROM_ALL = {
     "cat {home}/notes.txt": "of the home it sees zones",
     "cat ~/notes.txt": "of the home it sees zones",
