@@ -252,13 +252,17 @@ class NamedSecrets:
         """Return the indented lines of a YAML block."""
         indent = block[1]
         begin = block.end()
-        end = self._end(_LINE, begin)
-        following = re.compile(rf"(?:\r?\n|\\n){indent}(?=\S)")
-        while further := following.match(self._text, end):
-            end = self._end(_LINE, further.end())
+        known_begin, end = self._ends.get(("block", indent), (0, 0))
+        if not known_begin <= begin < end:  # else this key is a line of a block already read
+            end = self._end(_LINE, begin)
+            following = re.compile(rf"(?:\r?\n|\\n){indent}(?=\S)")
+            while further := following.match(self._text, end):
+                end = self._end(_LINE, further.end())
+            self._ends["block", indent] = (begin, end)
         # The next line of the block may not have arrived completely.
         self._reached = self._reached or end + len(indent) + 4 > len(self._text)
-        value = self._text[begin:end]
+        self._reached = self._reached or end == len(self._text)
+        value = self._text[begin : min(end, begin + _MEASURED)]
         if _counts_in_quotes(kind, value.strip()):
             return NamedSecret(begin, end, kind)
         return None
