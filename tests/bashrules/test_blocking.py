@@ -5,6 +5,8 @@ forge_cli.bashrules.block.patterns, forge_cli.bashrules.block.quoting,
 forge_cli.bashrules.block.scanner, forge_cli.bashrules.block.search, forge_cli.bashrules.block.unwrap.
 """
 
+from functools import partial
+
 import pytest
 
 from forge_cli.bashrules.block.frames import ScanBudget
@@ -309,7 +311,9 @@ def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
 @pytest.fixture
 def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Judge a line behind more commands than are taken apart."""
-    monkeypatch.setattr("forge_cli.bashrules.block.search.ScanBudget", lambda: ScanBudget(steps=40))
+    monkeypatch.setattr(
+        "forge_cli.bashrules.block.search.ScanBudget", partial(ScanBudget, steps=40)
+    )
     return lambda line, **rules: judge("true; " * 50 + line, **rules)
 
 

@@ -141,7 +141,7 @@ def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(
 def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_too(
     cli, project: Project, monkeypatch
 ) -> None:
-    monkeypatch.setattr("forge_cli.models.failures.LONGEST_WAIT", 0.5)
+    monkeypatch.setattr("forge_cli.models.failures.MAX_RETRY_AFTER", 0.5)
     provider = Provider(lambda number, task: 429 if number == 1 else None)
     items(project, 6)
     with serving(provider, monkeypatch):

@@ -383,7 +383,7 @@ def test_a_thousand_calls_at_once_are_bounded(helper: Project, mode: str, many: 
     assert len(done) >= served_module.MAX_OPEN
     assert max(int(text_of(result)) for result in done) <= served_module.MAX_CONCURRENT
     assert all(
-        "100 calls are open already" in text_of(result) for result in results if result.is_error
+        "100 calls are already open" in text_of(result) for result in results if result.is_error
     )
 
 

@@ -119,7 +119,7 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem shel"),
         ("there is no toolset 'shel'\r\n  did you mean 'shell'?\r\n", ""),
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem, shell"),
-        ("Enter: none, so -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
+        ("Enter: none, to use -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
         ("  blocked      no changes, no commands\r\n> ", ""),
     ]:
         screen.expect(question)

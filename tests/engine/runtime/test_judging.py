@@ -70,7 +70,7 @@ def test_every_judged_call_is_logged_and_only_executed_ones_as_approved(project:
     asyncio.run(judged(project.folder, maker="mine"))
     asyncio.run(judged(project.folder, maker="mine", made=True))
     rows = json.loads(project.forge("sessions", "list", "--json").stdout)
-    assert [(row["tool_calls"], row["title"], row["status"]) for row in rows] == [
+    assert [(row["toolCalls"], row["title"], row["status"]) for row in rows] == [
         (len(CALLS), "mine", "completed")
     ] * 2
     for row in rows:

@@ -37,7 +37,7 @@ def test_a_server_that_is_killed_and_started_again_is_found_again(start: Start) 
     expect(page.locator("#gone")).to_contain_text("cannot be reached")
     page.locator("#message").fill("Second")
     page.keyboard.press("Enter")
-    expect(page.locator("#composer-error")).to_contain_text("nothing was sent")
+    expect(page.locator("#composer-error")).to_contain_text("Nothing was sent")
     expect(page.locator("#message")).to_have_value("Second")
 
     site.start()
