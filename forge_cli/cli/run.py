@@ -262,7 +262,7 @@ def run(
         # until there is a runtime to interrupt, a loss is only noted
         stop_on_loss(out, lambda reason: None)
         if stay:
-            code = carried_out(asked, app_module("chat").talk, out, asked.task)
+            code = carried_out(asked, app_module("chat").talk, out)
         else:
             streams = output_format is OutputFormat.text and out.isatty() and asked.trace != "quiet"
             printer = AnswerPrinter(out=out, format=output_format, file=file, streams=streams)

@@ -264,17 +264,33 @@ def _is_drafted(options: RunOptions) -> bool:
     return load_settings(forge_home(), options.workspace).draft
 
 
+class DraftWanted(Exception):
+    """The end of a conversation that goes on in a new draft."""
+
+    def __init__(self, options: RunOptions) -> None:
+        super().__init__("the conversation goes on in a draft")
+        self.options = options
+
+
 def carried_out(
     options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any
 ) -> ExitCode:
-    """Run ``function``; if a lock differs, ask whether to update it, and retry."""
-    if options.resumes or _is_drafted(options):
+    """Run ``function``; if a lock differs, ask whether to update it, and retry.
+
+    A session in a draft runs in a process of its own.
+    """
+    options = replace(options, draft=_is_drafted(options))
+    if options.resumes or options.draft:
         from forge_cli.cli.drafting import enter_draft
 
         options = enter_draft(options)
     while True:
         try:
             return in_loop(function, options, *args)
+        except DraftWanted as wanted:
+            from forge_cli.cli.drafting import enter_draft
+
+            options = enter_draft(wanted.options)
         except (ForgeError, ExceptionGroup) as error:
             if not _is_settled(error, options):
                 raise

@@ -41,6 +41,8 @@ class OpenSession:
     resumed: Resumed | None = None
     lines: tuple[Line, ...] = ()
     """The earlier lines of a resumed session."""
+    backups: Path | None = None
+    """A path beside which changed files are backed up; by default that of the log."""
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
@@ -64,7 +66,7 @@ class OpenSession:
         from forge_cli.record.changes import ChangeLog
 
         # Only ``open_changes`` calls this, and only if there is a log.
-        return ChangeLog(cast(RecordLog, self.log).path)
+        return ChangeLog(self.backups or cast(RecordLog, self.log).path)
 
 
 @contextmanager

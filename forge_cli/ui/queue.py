@@ -45,6 +45,7 @@ class MessageQueue:
         self.leaving = False
         self._signal = signal
         self._calls = 0
+        self._commands = 0
         self._exit_sent = False
         self._idle = anyio.Event()
         self._idle.set()
@@ -96,6 +97,16 @@ class MessageQueue:
         # Soon, so that everything about this message is shown before the next one.
         asyncio.get_running_loop().call_soon(self._send_next)
 
+    def command_began(self) -> None:
+        """Note that a command was sent; until ``command_ended``, the conversation is not idle."""
+        self._commands += 1
+        self._settle()
+
+    def command_ended(self) -> None:
+        """Note that a command was carried out."""
+        self._commands -= 1
+        self._settle()
+
     async def wait_until_idle(self) -> None:
         """Wait until nothing runs and no message waits."""
         await self._idle.wait()
@@ -126,7 +137,7 @@ class MessageQueue:
         self._settle()
 
     def _settle(self) -> None:
-        if self.busy or self.queue:
+        if self.busy or self.queue or self._commands:
             if self._idle.is_set():  # an anyio.Event cannot be cleared
                 self._idle = anyio.Event()
         else:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO, cast
 import anyio
 import anyio.lowlevel
 import typer
+from msgspec import Struct
 
 from forge_cli.apps.chat.around import InputHistory, Notice, TextAbove
 from forge_cli.apps.chat.drawing import ChatUI
@@ -25,7 +26,8 @@ from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.offer import pick_model
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
-from forge_cli.cli.run_options import SessionOptions, carried_out
+from forge_cli.cli.run_options import DraftWanted, SessionOptions, carried_out
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import HUNG_UP, Interrupted
@@ -45,6 +47,7 @@ from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places
+from forge_cli.ui.queue import TypedMessage
 from forge_cli.ui.terminal.input import QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.transcript.entries import words_and_commands
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from forge_cli.apps.chat.screen import ChatScreen
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.runtime.wiring import Said
     from forge_cli.record.open import OpenSession
     from forge_cli.record.resume import Past
 
@@ -86,24 +90,53 @@ def chat(
     raise typer.Exit(code)
 
 
-async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
-    """Run conversations until the person leaves; send ``first`` as the first message."""
+async def talk(asked: RunOptions, out: TextIO) -> ExitCode:
+    """Run conversations until the person leaves; the task is the first message."""
     while True:
-        code, another = await _talk(asked, out, first)
-        if another is None:
-            return code
-        asked = replace(asked, resume=another, last=False, fork=False, attachments=())
-        first = ""
+        left = await _talk(asked, out)
+        if left.session is None:
+            return left.code
+        if asked.draft_link is not None:
+            # The process outside of the view resumes the session.
+            asked.draft_link.give_back(left.typed)
+            return left.code
+        asked = replace(
+            asked,
+            resume=left.session,
+            last=False,
+            fork=False,
+            attachments=(),
+            task="",
+            reviews_answer=False,
+            typed=left.typed,
+            goes_on=left.wants_draft,
+        )
+        if left.wants_draft:
+            raise DraftWanted(replace(asked, draft=True))
 
 
-async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
-    """Run one session; return the exit code and the session to resume next, if any."""
+class _Left(Struct, frozen=True):
+    """The end of a conversation."""
+
+    code: ExitCode
+    session: str | None = None
+    """The session to resume next."""
+    wants_draft: bool = False
+    """True to resume it in a new draft."""
+    typed: bytes = b""
+    """Input for that session."""
+
+
+async def _talk(asked: RunOptions, out: TextIO) -> _Left:
+    """Run one session, and return how it was left."""
     from forge_cli.engine.runtime.wiring import Wiring
 
     worker = load_worker(asked.worker)
     host = asked.host(worker)
     with asked.open_session(worker, warn) as session:
-        runtime = asked.runtime(worker, session, Wiring(host=host))
+        can_begin_draft = session.log is not None and asked.recording is None
+        wiring = Wiring(host=host, can_begin_draft=can_begin_draft)
+        runtime = asked.runtime(worker, session, wiring)
         room = Room(asked, session, runtime, host, out)
         stop_on_loss(out, room.talk.stop)
 
@@ -121,20 +154,19 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
                 begin_shutdown("interrupted", ExitCode.INTERRUPTED)
 
         with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key):
-            await room.converse(first)
+            await room.converse(asked.task)
         if loss := loss_of(out):
             room.terminal.write(f"forge: {loss}\n")
-            return code_of(loss), None
+            return _Left(code_of(loss))
     reason = room.talk.exit_reason
     another = runtime.next_session
-    if session.log and asked.interactive and not session.resumed:
+    if session.log and asked.interactive and not session.resumed and another != session.id:
         remove_unused(session.log.path)
     hints = asked.interactive and asked.trace != "quiet" and not another
     if session.log and runtime.result and hints:
         room.terminal.write(f"resume with: {resume_command('chat', asked, session.id)}\n")
-    if reason:
-        return Interrupted(reason).exit_code, another
-    return ExitCode.DONE, another
+    code = Interrupted(reason).exit_code if reason else ExitCode.DONE
+    return _Left(code, another, runtime.wants_draft, room.typed)
 
 
 class Room:
@@ -201,8 +233,16 @@ class Room:
             on_question=self._on_question,
             on_stop=self._leave_question,
         )
-        self._line = self.screen or PlainLines(self.talk, self._ui, interactive=asked.interactive)
+        self._plain_lines = PlainLines(
+            self.talk, self._ui, interactive=asked.interactive, typed=asked.typed
+        )
+        self._line = self.screen or self._plain_lines
         self.talk.display, self.talk.line = self._ui, self._line
+
+    @property
+    def typed(self) -> bytes:
+        """Input that was read from a pipe and not used."""
+        return self._plain_lines.typed
 
     async def converse(self, first: str) -> None:
         bus = self._runtime.bus
@@ -218,6 +258,9 @@ class Room:
                 await anyio.lowlevel.checkpoint()
                 if first:
                     self.talk.say(first, self._asked.attachments)
+                    if self._asked.reviews_answer:
+                        again = CommandEvent("review")
+                        self.talk.send(TypedMessage("/review", command=again))
                 else:
                     for attachment in self._asked.attachments:
                         self.talk.attach(attachment)
@@ -225,7 +268,9 @@ class Room:
                     await self._line.run()
 
     async def _answer(self) -> None:
-        await self._runtime.converse(on_begin=self.talk.began, on_end=self._on_end)
+        await self._runtime.converse(
+            on_begin=self.talk.began, on_end=self._on_end, on_done=self._on_done
+        )
         if not self.talk.leaving:
             self.talk.leave()
 
@@ -242,6 +287,8 @@ class Room:
     def _greet(self) -> None:
         session = self._session
         past = session.resumed.past if session.resumed else None
+        if self._asked.goes_on:
+            return  # everything is on the screen already
         if past and self._asked.trace != "quiet":
             warn(f"resuming session {session.id}")
         if not self._asked.interactive or self._asked.trace == "quiet":
@@ -275,6 +322,11 @@ class Room:
 
     def _on_question(self) -> None:
         self._notice.give(f"{self._worker.name} asks", self.talk.since or time.monotonic())
+
+    def _on_done(self, said: Said, result: WorkerResult | None) -> None:
+        # After a command that ends this conversation, what is typed belongs to the next one.
+        if isinstance(said, CommandEvent) and not self._runtime.next_session:
+            self.talk.command_ended()
 
     def _on_end(self, result: WorkerResult | None) -> None:
         since = self.talk.since or time.monotonic()

@@ -44,6 +44,8 @@ KEYS = (
     ("Up", "edit the queued message; earlier lines"),
 )
 PROMPT = "> "
+_AT_ONCE = frozenset({"exit", "mode"})
+"""Commands that nothing has to wait for."""
 
 
 class Talk(MessageQueue):
@@ -110,6 +112,8 @@ class Talk(MessageQueue):
         self.facts.note(event)
         super().note(event)
         match event:
+            case CommandEvent(name=name) if name not in _AT_ONCE:
+                self.command_began()
             case ModeChanged():
                 self.line.hint(_MODE_HINTS[event.mode])
             case ContextUsage(rewound=int(line)) if event.origin is None:
@@ -214,10 +218,15 @@ class Talk(MessageQueue):
 class PlainLines(TypedLine):
     """An input line that is read when all work before it is done."""
 
-    def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool) -> None:
+    def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool, typed: bytes = b"") -> None:
         self._talk, self._ui, self._interactive = talk, ui, interactive
-        self._input = PlainInput()
+        self._input = PlainInput(rest=typed)
         self._scope = anyio.CancelScope()
+
+    @property
+    def typed(self) -> bytes:
+        """Input that was read and not used, which belongs to the next session."""
+        return self._input.rest
 
     async def run(self) -> None:
         with self._scope:

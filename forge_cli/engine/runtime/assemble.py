@@ -310,8 +310,12 @@ class Assembler:
                 from forge_cli.sandbox.trial.left import finish_trials
 
                 prepared.trials_finished = True
-                finish_trials(prepared.home / "sessions", self.notify)
-                if "FORGE_DRAFTS" in os.environ or (prepared.home / "drafts").exists():
+                draft = self.wiring.draft
+                # A view must not get what others left: the process outside has completed that.
+                finish_trials(draft.place if draft else prepared.home / "sessions", self.notify)
+                if draft is None and (
+                    "FORGE_DRAFTS" in os.environ or (prepared.home / "drafts").exists()
+                ):
                     from forge_cli.sandbox.drafts.draft import finish_drafts
 
                     finish_drafts(self.notify)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
 from forge_cli.core.events import SessionGrant, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended
 from forge_cli.core.text import counted, did_you_mean, visible
+from forge_cli.core.trial import DraftEvent
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.going_back import GoingBack
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.policy import Policy
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
+MAX_SHOWN = 20
+"""Changes of a draft that are listed."""
+_NO_DRAFT = "this session works on the real files, not in a draft"
+_HOW_TO_DRAFT = "forge chat WORKER --draft begins one"
 TITLE_TIMEOUT = 20.0
 """Seconds that a model has to find a title."""
 
@@ -50,7 +56,9 @@ class SessionCommands:
         self._current = current
         self._leave = leave
         self.next_session: str | None = None
-        """The session with which the command ``resume`` continues."""
+        """The session that continues: another one, or this one after a command on its draft."""
+        self.wants_draft = False
+        """True if this session continues in a new draft."""
         opened = current.opened
         self._stamps = _stamps(opened.worker)
         self._titled = bool(opened.wiring.resume and opened.wiring.resume.title)
@@ -58,13 +66,17 @@ class SessionCommands:
         self._commands: Mapping[str, Command] = {
             "add-dir": self._add_dir,
             "clear": self._clear,
+            "apply": partial(self._leave_for_draft, "apply"),
             "compact": self._compact,
+            "draft": self._draft,
+            "drop": partial(self._leave_for_draft, "drop"),
             "exit": self._exit,
             "mcp": self._tell_mcp,
             "model": self._model,
             "name": self._name,
             "reload": self._reload,
             "resume": self._resume,
+            "review": partial(self._leave_for_draft, "review"),
             "revoke": self._revoke,
             "rewind": self._going_back.rewind,
             "undo": self._going_back.undo,
@@ -286,8 +298,48 @@ class SessionCommands:
             raise UsageError(f"session {path.stem} belongs to worker '{seen.worker}'")
         if seen.pid is not None:
             raise UsageError(f"session {path.stem} is open in another forge (pid {seen.pid})")
+        if opened.wiring.draft is not None:
+            opened.wiring.draft.leave_for(("resume", path.stem))
         self.next_session = path.stem
         self._leave()
+
+    async def _draft(self, args: Sequence[str]) -> None:
+        """Show the changes of the draft; without one, continue the session in a new draft."""
+        wiring = self._current.opened.wiring
+        if wiring.draft is not None:
+            found = await anyio.to_thread.run_sync(wiring.draft.show)
+            self._say("\n".join(_describe_draft(found)))
+        elif wiring.can_begin_draft:
+            self.wants_draft = True
+            self.next_session = wiring.session_id
+            self._leave()
+        else:
+            raise UsageError(_NO_DRAFT, hint=_HOW_TO_DRAFT)
+
+    async def _leave_for_draft(self, name: str, args: Sequence[str]) -> None:
+        """End the conversation, so that the process outside of the view can use the terminal."""
+        wiring = self._current.opened.wiring
+        if wiring.draft is None:
+            hint = "/draft begins one" if wiring.can_begin_draft else _HOW_TO_DRAFT
+            raise UsageError(_NO_DRAFT, hint=hint)
+        wiring.draft.leave_for((name, *args))
+        self.next_session = wiring.session_id
+        self._leave()
+
+
+def _describe_draft(draft: DraftEvent) -> Iterator[str]:
+    """Yield lines about a draft: its changes, its conflicts, and the next commands."""
+    if not draft.changes:
+        yield f"draft {draft.id}: nothing has changed yet"
+        return
+    yield f"draft {draft.id}: {counted(len(draft.changes), 'change')}, not applied"
+    for each in draft.changes[:MAX_SHOWN]:
+        yield f"  {each.change:<8} {each.path}"
+    if len(draft.changes) > MAX_SHOWN:
+        yield f"  and {len(draft.changes) - MAX_SHOWN} more"
+    for path in draft.conflicts:
+        yield f"  conflict: {path} was changed outside of the draft, too"
+    yield "/review goes through them, /apply [PATH]... takes them, /drop forgets them"
 
 
 def _letters(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -22,14 +21,12 @@ from forge_cli.sandbox.changes.apply import finish_interrupted
 from forge_cli.sandbox.changes.path_changes import PathChange
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange, apply_draft, read_draft
 from forge_cli.sandbox.drafts.conflicts import ConflictChoice, settle_conflicts
-from forge_cli.sandbox.drafts.draft import SessionDraft
+from forge_cli.sandbox.drafts.draft import SessionDraft, backups_in
 from forge_cli.sandbox.drafts.merge import staged_content
 from forge_cli.sandbox.drafts.start import StartState
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.zones.declared import open_zones
 
-_VIEW_LOG = "view.jsonl"
-"""The name beside which a draft keeps the files that its session found."""
 _WORDS = {"made": "created", "changed": "changed", "replaced": "changed", "deleted": "deleted"}
 """The names of changes in events; any other change is one of the mode, times or attributes."""
 
@@ -70,24 +67,18 @@ def changes_of(draft: SessionDraft) -> ChangedDraft:
 
 
 class _Originals:
-    """Files as a draft found them: copies that its session keeps for undo, or that git has."""
+    """Files as a draft found them: copies that its session keeps, or that git has."""
 
     def __init__(self, draft: SessionDraft) -> None:
         self._draft = draft
 
-    @cached_property
-    def _logs(self) -> list[ChangeLog]:
-        logs = [ChangeLog(self._draft.place / _VIEW_LOG)]
-        if self._draft.session:
-            logs.append(ChangeLog(session_file(self._draft.session)))
-        return logs
+        self._log = ChangeLog(backups_in(draft.place))
 
     @cached_property
-    def _kept(self) -> dict[Path, tuple[ChangeLog, ChangedFile]]:
-        found: dict[Path, tuple[ChangeLog, ChangedFile]] = {}
-        for log in self._logs:
-            for entry in log.entries():
-                found.setdefault(entry.path, (log, entry))
+    def _kept(self) -> dict[Path, ChangedFile]:
+        found: dict[Path, ChangedFile] = {}
+        for entry in self._log.entries():
+            found.setdefault(entry.path, entry)
         return found
 
     @cached_property
@@ -113,13 +104,12 @@ class _Originals:
         return content
 
     def _of_session(self, change: PathChange) -> bytes | None:
-        found = self._kept.get(change.path)
-        if found is None:
+        entry = self._kept.get(change.path)
+        if entry is None or entry.before is None or entry.before[0] != "file":
             return None
-        log, entry = found
-        if entry.before is None or entry.before[0] != "file" or not log.has(entry):
+        if not self._log.has(entry):
             return None
-        with log.kept(entry, entry.before[1]) as data:
+        with self._log.kept(entry, entry.before[1]) as data:
             return data if isinstance(data, bytes) else data.read()
 
 
@@ -141,12 +131,6 @@ def apply_changes_of(changed: ChangedDraft, chosen: list[DraftChange]) -> Sessio
     keep = None
     draft = changed.draft
     if draft.session and (path := session_file(draft.session)).exists():
-        log = ChangeLog(path)
-        view = ChangeLog(draft.place / _VIEW_LOG)
-        # The copies so far belong to the session's view: the draft keeps them for conflicts, and
-        # from here on the session keeps those of real files.
-        if log.folder.is_dir() and not view.folder.exists():
-            shutil.move(log.folder, view.folder)
         keep = ChangeLog(path).keep
     return apply_draft(changed, chosen, keep)
 

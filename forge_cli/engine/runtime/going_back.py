@@ -65,10 +65,18 @@ class GoingBack:
             raise UsageError("this session is not kept, so it cannot be undone")
         return session.open_changes()
 
+    @property
+    def _log(self) -> Path:
+        """The log of the session; in a draft, the backups are elsewhere."""
+        session = self._current.opened.wiring.session
+        if session is None or session.log is None:
+            raise UsageError("this session is not kept, so it cannot be undone")
+        return session.log.path
+
     async def rewind(self, args: Sequence[str]) -> None:
         """Return to a message: restore the files before it, and forget everything after it."""
         log = self._changes
-        lines = read_readable(log.log).lines
+        lines = read_readable(self._log).lines
         said = said_messages(lines)
         if not args:
             self._list_messages(said)
@@ -152,14 +160,14 @@ class GoingBack:
         if not only_list:
             self._left |= {(each.file.path, each.file.call) for each in found if each.left}
             if any(each.left and each.newer for each in found):
-                later = f"forge undo {log.log.stem}"
+                later = f"forge undo {self._log.stem}"
                 self._say(
                     f"/undo again continues with earlier changes; '{later}' asks about each file, "
                     "once the conversation has ended"
                 )
         if not found:
             self._say("nothing to undo: no change is kept")
-        unknown = calls_since(read_readable(log.log).lines, 0).unknown
+        unknown = calls_since(read_readable(self._log).lines, 0).unknown
         await self._say_not_undone(call for call in unknown if calls is None or call.id in calls)
 
     def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
@@ -171,14 +179,14 @@ class GoingBack:
                 return None
             case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
                 # As ``call=N`` or ``turn=N``.
-                return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
+                return find_calls(read_readable(self._log).lines, **{kind[2:]: int(number)})
         hint = "/undo [--list] [--all | --call N | --turn N | --redo]"
         problem = f"undo takes one of --all, --call N, --turn N and --redo, not '{' '.join(args)}'"
         raise UsageError(problem, hint=hint)
 
     def _last_changes(self, log: ChangeLog) -> Container[str | None] | None:
         """Return the calls since the last message that changed something not yet undone."""
-        lines = read_readable(log.log).lines
+        lines = read_readable(self._log).lines
         since = (calls_since(lines, message.seq).ids for message in reversed(said_messages(lines)))
         tried = self._left
         for ids in since:

@@ -79,6 +79,12 @@ class RunOptions:
     """True if a new session works on a copy-on-write view of its zones."""
     on_end: OnEnd = OnEnd.KEEP
     """What happens to a draft when its session ends and no person is asked."""
+    goes_on: bool = False
+    """True if a conversation continues after a command on its draft."""
+    reviews_answer: bool = False
+    """True if a review of the draft follows the answer to ``task`` in a conversation."""
+    typed: bytes = b""
+    """Input of a conversation that an earlier process has read already."""
     draft_link: DraftLink | None = None
     """The connection to the process outside of the draft, for a session in one."""
 
@@ -146,6 +152,7 @@ class RunOptions:
         With an empty ``task``, the session must have unfinished work.
         """
         from forge_cli.record.open import open_session
+        from forge_cli.sandbox.drafts.draft import backups_in
 
         with open_session(
             worker,
@@ -157,6 +164,9 @@ class RunOptions:
             task=task,
             warn=warn,
         ) as session:
+            if self.draft_link is not None:
+                # Backups of the view must not mix with those of the real files.
+                session = replace(session, backups=backups_in(self.draft_link.place))
             if self._cannot_park(session):
                 warn("nothing can be parked without a session: calls that ask are denied")
             yield session

@@ -253,10 +253,15 @@ class WorkerRuntime(Generic[OutputT]):
 
     @property
     def next_session(self) -> str | None:
-        """The session with which the command ``resume`` of a conversation continues."""
+        """The session that continues after a command of the conversation, or None."""
         if self._conversation:
             return self._conversation.commands.next_session
         return None
+
+    @property
+    def wants_draft(self) -> bool:
+        """True if that session continues in a new draft."""
+        return self._conversation is not None and self._conversation.commands.wants_draft
 
     async def __aenter__(self) -> Self:
         await self.initialize()

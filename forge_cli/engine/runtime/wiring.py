@@ -127,6 +127,8 @@ class Wiring:
     """True if the worker has to match its lock even if it does not require one."""
     draft: DraftLink | None = None
     """The connection to the process outside of the draft, for a session in one."""
+    can_begin_draft: bool = False
+    """True if the program can continue the session in a new draft."""
 
     def completed(
         self,

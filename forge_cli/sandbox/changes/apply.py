@@ -48,6 +48,8 @@ from forge_cli.sandbox.changes.walk import (
 from forge_cli.sandbox.names import shown
 
 Arguments = ParamSpec("Arguments")
+PARTS = "parts"
+"""The name of the folder with the contents of partial changes."""
 _CHANGES = "changes.json"
 _JOURNAL = "journal"
 _SIDES: tuple[Side, Side] = ("before", "after")
@@ -92,10 +94,11 @@ class ChangeSet(Struct, frozen=True):
 
     def source_name(self, change: PathChange, side: Side) -> str:
         """Return the path of the same file as text."""
-        if side == "after":
+        if side == "after" and not change.partial:
             return os.path.join(_upper_name(str(self.folder), change.zone), *change.parts)
-        # Saved originals are in one flat folder; a hash is short enough for any path.
-        return f"{self.folder}/{BEFORE}/{sha256(os.fsencode(change.place)).hexdigest()}"
+        # These files are in one flat folder each; a hash is short enough for any path.
+        folder = BEFORE if side == "before" else PARTS
+        return f"{self.folder}/{folder}/{sha256(os.fsencode(change.place)).hexdigest()}"
 
 
 def upper_folder(folder: Path, zone: str) -> Path:

@@ -110,6 +110,8 @@ class PathChange(Struct, frozen=True):
     loaded: str | None = None
     """Why changing the path asks although no name in it is protected: forge loads or obeys the
     file."""
+    partial: bool = False
+    """True if ``after`` is only a part of what the command wrote, stored in a file of its own."""
 
     @property
     def path(self) -> Path:
@@ -434,7 +436,12 @@ def _inherited(path: Path) -> int:
 
 def dump_change(change: PathChange) -> dict[str, Any]:
     """Return a change as JSON; names that are not UTF-8 keep their bytes."""
-    found: dict[str, Any] = {"zone": change.zone, "parts": change.parts, "loaded": change.loaded}
+    found: dict[str, Any] = {
+        "zone": change.zone,
+        "parts": change.parts,
+        "loaded": change.loaded,
+        "partial": change.partial,
+    }
     for name in _SIDES:
         entry = getattr(change, name)
         if entry is not None:
@@ -450,7 +457,14 @@ def load_change(data: dict[str, Any]) -> PathChange:
         # JSON has no tuples
         entries.append(entry and Entry(**{**entry, "owner": tuple(entry["owner"])}))
     before, after = entries
-    return PathChange(data["zone"], tuple(data["parts"]), before, after, data.get("loaded"))
+    return PathChange(
+        data["zone"],
+        tuple(data["parts"]),
+        before,
+        after,
+        data.get("loaded"),
+        data.get("partial", False),
+    )
 
 
 _SIDES = ("before", "after")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.errors import ForgeError, Stale
-from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes
+from forge_cli.files.home import make_private
+from forge_cli.sandbox.changes.apply import PARTS, ChangeSet, apply_changes
 from forge_cli.sandbox.changes.path_changes import (
     PathChange,
     PathKey,
     UnknownChange,
+    attributes_of,
+    entry_of,
     hash_of,
     read_changes,
 )
@@ -108,6 +115,29 @@ class ChangedDraft(Struct, frozen=True):
                 found.append(each)
         return found
 
+    def new_folders(self) -> dict[PathKey, DraftChange]:
+        """Return the folders that are made, or take the place of something else."""
+        return {each.change.key: each for each in self.changes if _becomes_folder(each.change)}
+
+    def part_of(self, each: DraftChange, content: bytes, *, takes_mode: bool) -> DraftChange:
+        """Return a part of the change of a file: this content, with the new mode or the old one."""
+        before, after = each.change.before, each.change.after
+        if before is None or after is None:
+            raise ValueError("only a changed file has parts")
+        taken = replace(each.change, partial=True)
+        file = self.change_set().source(taken, "after")
+        make_private(file.parent)
+        file.write_bytes(content)
+        # The part replaces the file, so that it needs the attributes of the file.
+        for name, value in attributes_of(each.path).items():
+            with suppress(OSError):
+                os.setxattr(file, name, value)
+        attributes = after if takes_mode else before
+        entry = replace(entry_of(file, file.lstat()), mode=attributes.mode, owner=attributes.owner)
+        if entry.detail == (before.detail or hash_of(each.path, before.size)):
+            entry = replace(entry, modified=before.modified)  # only the mode is taken
+        return replace(each, change=replace(taken, after=entry))
+
 
 def read_draft(
     draft: SessionDraft,
@@ -174,7 +204,9 @@ def apply_draft(
         apply_changes(changed.change_set(chosen), keep)
     except Stale as error:
         raise ForgeError(f"{error}; nothing was applied") from None
-    left = len(changed.changes) - len(chosen)
+    # The rest of a file that was applied in part stays in the draft.
+    left = len(changed.changes) - sum(not each.change.partial for each in chosen)
+    shutil.rmtree(draft.place / PARTS, ignore_errors=True)
     if left:
         # What this draft has written is not a change of others.
         changed.start.record(each.change for each in chosen)
@@ -272,6 +304,12 @@ def _is_folder_after(change: PathChange) -> bool:
 
 def _is_new_folder(change: PathChange) -> bool:
     return change.before is None and _is_folder_after(change)
+
+
+def _becomes_folder(change: PathChange) -> bool:
+    """Return True for a new folder, or one that replaces something else."""
+    was_folder = change.before is not None and change.before.kind == "folder"
+    return _is_folder_after(change) and not was_folder
 
 
 def _protected(change: PathChange) -> str | None:

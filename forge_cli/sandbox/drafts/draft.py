@@ -123,6 +123,11 @@ class SessionDraft(Struct, frozen=True):
         return found
 
 
+def backups_in(place: Path) -> Path:
+    """Return the path beside which a session in a draft backs up files that it changes."""
+    return place / "view.jsonl"
+
+
 def drafts_folder() -> Path:
     """Return the folder of all drafts: ``FORGE_DRAFTS``, or the one in the home."""
     given = os.environ.get("FORGE_DRAFTS")

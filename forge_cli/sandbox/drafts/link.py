@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from forge_cli.core.trial import DraftEvent
@@ -18,8 +19,12 @@ _ANSWER_TIMEOUT = 600.0
 class DraftLink:
     """Client of the process outside; each question and each answer is one line of JSON."""
 
-    def __init__(self, connection: socket.socket, id: str, zones: frozenset[str]) -> None:
+    def __init__(
+        self, connection: socket.socket, id: str, place: Path, zones: frozenset[str]
+    ) -> None:
         self.id = id
+        self.place = place
+        """The folder of the draft."""
         self.zones = zones
         """The real folders that the draft covers."""
         self._connection = connection
@@ -29,11 +34,26 @@ class DraftLink:
         """Report the session that works in the draft."""
         return self._ask("opened", session=session)
 
+    def show(self) -> DraftEvent:
+        """Return the changes so far."""
+        return self._ask("shown")
+
+    def leave_for(self, command: Sequence[str]) -> None:
+        """Have the process outside carry out a command once the session has ended.
+
+        The session is resumed afterwards.
+        """
+        self._ask("left", command=list(command))
+
+    def give_back(self, typed: bytes) -> None:
+        """Return input that this process has read and not used."""
+        self._ask("typed", typed=typed.hex())
+
     def ended(self, status: str) -> DraftEvent:
         """Report how the session ended, and return the draft after ``--on-end`` was carried out."""
         return self._ask("ended", status=status)
 
-    def _ask(self, question: str, **more: str) -> DraftEvent:
+    def _ask(self, question: str, **more: str | list[str]) -> DraftEvent:
         answer = None
         with suppress(OSError):  # the process outside was killed: the draft stays as it is
             send_line(self._connection, {"question": question, **more})

@@ -36,6 +36,8 @@ MIN_ID = 6
 """Characters of an id prefix; shorter text is searched for."""
 MAX_SHOWN = 15
 """Entries of a list."""
+MAX_PATHS = 1000
+"""Paths of one command."""
 
 
 async def status(chat: Chat, parsed: ParsedCommand) -> None:
@@ -269,5 +271,9 @@ COMMANDS = (
         "undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all", "redo"})
     ),
     SlashCommand("rewind", rewind, most=1),
+    SlashCommand("draft", forward("draft")),
+    SlashCommand("review", forward("review")),
+    SlashCommand("apply", forward("apply"), complete_path, most=MAX_PATHS),
+    SlashCommand("drop", forward("drop")),
     SlashCommand("reload", forward("reload")),
 )

@@ -262,13 +262,21 @@ class LineReader:
 class PlainInput:
     """Reader of unedited lines from a terminal, a pipe, a file or another text stream."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        """Read ``stream``, or whatever standard input is at the time of reading."""
+    def __init__(self, stream: TextIO | None = None, rest: bytes = b"") -> None:
+        """Read ``stream``, or whatever standard input is at the time of reading.
+
+        ``rest`` was read before, and comes first.
+        """
         self._stream = stream
-        self._rest = b""
+        self._rest = rest
         """Text that arrived with the line before; always empty on a terminal."""
         self.ended = False
         """Whether the end of input was read."""
+
+    @property
+    def rest(self) -> bytes:
+        """Input that was read and not returned yet."""
+        return self._rest
 
     def forget_typed(self) -> None:
         """Drop text typed on a terminal so far; text from a pipe is kept."""

@@ -19,6 +19,7 @@ from forge_cli.schema.tool import Tool, is_manual_tool
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit", "add-dir", "approvals", "attach"),
     *("compact", "mcp", "mode", "name", "plan", "ps", "reload", "resume", "rewind", "save"),
+    *("draft", "review", "apply", "drop"),
     *("sessions", "show", "trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")

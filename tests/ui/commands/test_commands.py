@@ -400,7 +400,7 @@ def test_command_without_args_shows_the_current_value(screen: Screen) -> None:
 def test_command_arguments_are_completed(screen: Screen) -> None:
     screen.facts.models = lambda: ["anthropic:a", "anthropic:b", "openai:c"]
     assert COMMANDS["model"].complete(screen.facts, "anthropic:") == ["anthropic:a", "anthropic:b"]
-    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "rewind", "reload"]
+    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "rewind", "review", "reload"]
     assert COMMANDS["tool"].complete(screen.facts, "p") == ["push"]
 
 
