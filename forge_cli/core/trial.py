@@ -52,7 +52,9 @@ class TrialExtent(Struct, frozen=True):
     repositories: frozenset[str] = frozenset()
     """Git repositories whose history changed."""
     protected: bool = False
-    """True if a protected name changed; such changes are never applied unasked."""
+    """True if a protected name changed; such changes are applied unasked only in a draft."""
+    obeyed: bool = False
+    """True if a file changed that forge obeys or loads while the session runs."""
     only_edits: bool = False
     """True if only ordinary files in zones were made, changed or moved, as for "accept edits"."""
 

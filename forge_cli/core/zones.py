@@ -78,6 +78,8 @@ class Zone(Struct, frozen=True, metaclass=_ReadsWords):
     """True if the worker itself states the consent for writing."""
     delete_stated: bool = False
     """True if the worker itself states the consent for deleting."""
+    drafted: bool = False
+    """True if changes go into a draft, whose review shows protected names."""
     default: bool = False
     """True for the undeclared zone of the working directory."""
     made: bool = True
@@ -99,6 +101,7 @@ class Zone(Struct, frozen=True, metaclass=_ReadsWords):
             delete_where: Mark | None = None,
             write_stated: bool = False,
             delete_stated: bool = False,
+            drafted: bool = False,
             default: bool = False,
             made: bool = True,
             stands_for: Path | None = None,

@@ -12,6 +12,8 @@ from forge_cli.sandbox.names import folded
 DOT_ENV = ".env"
 """The prefix of the names of files that may hold secrets."""
 _TEMPLATES = (".example", ".sample", ".template", ".dist")
+OBEYED = "forge obeys it"
+GIT_HOOK = "git runs it as a hook"
 TOOLS = "tools.py"
 WORKER_SUFFIX = ".worker"
 WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
@@ -28,7 +30,7 @@ class ProtectedNames(Struct, frozen=True):
 
 _SECRET = ProtectedNames("it may hold secrets, and shells and programs load it", (f"{DOT_ENV}*",))
 TABLE = (
-    ProtectedNames("forge obeys it", (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}")),
+    ProtectedNames(OBEYED, (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}")),
     _SECRET,
     ProtectedNames("git runs what it names", (".git/", ".gitconfig", ".husky/", ".config/git/")),
     ProtectedNames(
@@ -327,6 +329,8 @@ def _rows_by_name() -> dict[str, ProtectedNames]:
 
 
 _ROWS = _rows_by_name()
+LATER_REASONS = frozenset({row.why for row in TABLE if row.why != OBEYED} | {GIT_HOOK})
+"""The reasons of files that no unconfined program loads while a session runs."""
 PAIRED = frozenset(chain.from_iterable(name.split("/")[:-1] for name in _ROWS))
 """Folders in which only some names are protected."""
 

@@ -79,7 +79,7 @@ class ApprovalController:
 
     def draft_allows(self, extent: TrialExtent | None) -> bool:
         """Return True if all effects of a trial are in a draft, whose review asks about them."""
-        if not self.drafted or extent is None or not extent.complete or extent.protected:
+        if not self.drafted or extent is None or not extent.complete or extent.obeyed:
             return False
         touched = {*extent.paths, *extent.deleted, *extent.repositories}
         return all(

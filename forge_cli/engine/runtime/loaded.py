@@ -30,10 +30,10 @@ from forge_cli.files.trust import named_files, with_children
 from forge_cli.files.worker import Worker
 from forge_cli.files.worker_scan import workers_below
 from forge_cli.sandbox.loaded import Find, ImportFolder, LoadedFiles, LoadedPath, is_near
+from forge_cli.sandbox.protected import GIT_HOOK, OBEYED
 
 ENVIRONMENT = "it belongs to the Python environment that forge runs in"
 IMPORTED = "forge imports it"
-GIT = "git runs it as a hook"
 _SCRIPT = "script:"
 
 
@@ -84,8 +84,6 @@ class LoadedFinder:
         for worker in self._workers():
             yield from self._of_worker(worker)
         for folder in dict.fromkeys((self._workspace, *self._roots)):
-            for path in hook_folders(folder):
-                yield LoadedPath(path, GIT)
             with suppress(ForgeError, OSError):  # reported when a worker names one of them
                 for project in project_servers(folder):
                     yield from self._of_servers(project.servers, folder)
@@ -95,7 +93,11 @@ class LoadedFinder:
                 hook.argv, {}, self._workspace, f"the hook {hook.title} runs it"
             )
         if policy := os.environ.get(POLICY_VARIABLE):
-            yield LoadedPath(Path(policy), "forge obeys it")
+            yield LoadedPath(Path(policy), OBEYED)
+        # Last: the first reason of a path counts, and in a draft this one does not ask.
+        for folder in dict.fromkeys((self._workspace, *self._roots)):
+            for path in hook_folders(folder):
+                yield LoadedPath(path, GIT_HOOK)
 
     @cached_property
     def _environment(self) -> list[LoadedPath]:

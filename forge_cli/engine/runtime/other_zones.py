@@ -46,6 +46,7 @@ def allow_in_draft(zone: Zone, draft: DraftLink) -> Zone:
     free = Approval.PRE_APPROVED
     return replace(
         zone,
+        drafted=True,
         approval=replace(
             zone.approval,
             write=zone.write if zone.write_stated else free,

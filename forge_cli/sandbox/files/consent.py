@@ -17,6 +17,7 @@ from forge_cli.sandbox.loaded import Find, LoadedFiles, fits_pattern, folded_par
 from forge_cli.sandbox.names import folded, lookalike_key, shown
 from forge_cli.sandbox.protected import (
     FOLDERS,
+    LATER_REASONS,
     TOOLS,
     WORKER_SUFFIX,
     WORKERS,
@@ -109,22 +110,33 @@ def _verdicts(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
             yield _ask(f"{shown(name)} may hold secrets", "protected names: .env*")
         return
     yield _zone_verdict(place.zone, access)
-    if protected := protected_in(place):
+    if (protected := protected_in(place)) and asks_for(place.zone, protected[1]):
         name, why = protected
         yield _ask(f"{shown(name)} is a protected name: {why}", "protected names")
-    if found := own.why(place):
+    if (found := own.why(place)) and asks_for(place.zone, found[0]):
         yield _ask(*found)
     if access is Access.WRITE:
         yield from _write_verdicts(place)
 
 
 def _write_verdicts(place: Place) -> Iterator[Verdict]:
-    if place.kind == "file" and place.info and place.info.st_nlink > 1:
+    has_others = place.kind == "file" and place.info is not None and place.info.st_nlink > 1
+    # In the view of a draft, a write makes a copy, and the other names keep the earlier file.
+    if has_others and not place.zone.drafted:
         yield _ask("the file has other names, perhaps outside the zone (hard links)", "hard links")
     if twin := _twin(place):
         yield _ask(
             f"its name looks the same as the existing {shown(twin)}", "names that look alike"
         )
+
+
+def asks_for(zone: Zone, why: str) -> bool:
+    """Return True if a path that is protected for this reason asks in a zone.
+
+    In a draft, only files do that forge obeys or loads while the session runs; the review asks
+    about the others.
+    """
+    return not zone.drafted or why not in LATER_REASONS
 
 
 def _inside(zone: Zone) -> Verdict:

@@ -27,6 +27,7 @@ from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes, require_unchanged
 from forge_cli.sandbox.changes.path_changes import PathChange, is_scratch
 from forge_cli.sandbox.processes.outcome import describe_end
+from forge_cli.sandbox.protected import LATER_REASONS
 from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, TriedLine
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
@@ -139,7 +140,13 @@ def extent_of(tried: TriedLine, shown: ShownEffect) -> TrialExtent | None:
         folders=frozenset(folders),
         repositories=frozenset(str(change.path).rpartition("/.git/")[0] for change in records),
         protected=shown.protected > 0,
+        obeyed=any(map(_is_obeyed, others)),
     )
+
+
+def _is_obeyed(change: PathChange) -> bool:
+    reasons = (why_protected(change), change.loaded)
+    return any(why is not None and why not in LATER_REASONS for why in reasons)
 
 
 def lent_sockets(tried: TriedLine) -> TrialExtent | None:

@@ -171,13 +171,41 @@ def test_blocked_and_named_rules_hold_in_a_draft(drafter: Project) -> None:
     ]
 
 
-def test_network_and_protected_names_still_ask_in_a_draft(drafter: Project) -> None:
+def test_network_and_files_that_forge_obeys_still_ask_in_a_draft(drafter: Project) -> None:
     network = (
         f"{sys.executable} -c \"import socket; socket.create_connection(('203.0.113.1', 80))\""
     )
-    result = run(drafter, shell(network), call("write_file", path=".env", content="KEY=1\n"))
-    assert [each["by"] for each in result["denials"]] == ["headless", "headless"]
+    result = run(
+        drafter,
+        shell(network),
+        call("edit_file", path="worker.yaml", old="name: drafter", new="name: other"),
+        shell("mkdir -p .forge && echo 'draft: false' > .forge/config.yaml"),
+    )
+    assert [each["by"] for each in result["denials"]] == ["headless"] * 3, result
     assert result["draft"]["state"] == "dropped"
+
+
+def test_protected_names_change_unasked_and_are_taken_by_name(drafter: Project) -> None:
+    result = run(
+        drafter,
+        call("write_file", path=".env", content="KEY=1\n"),
+        call("write_file", path=".github/workflows/ci.yml", content="on: push\n"),
+        shell("mkdir .vscode && echo {} > .vscode/tasks.json && echo x > plain.txt"),
+        shell("git init -q . && printf '#!/bin/sh\\n' > .git/hooks/pre-commit"),
+        shell("git config user.name a && git config user.email a@b && git add plain.txt"),
+        shell("git commit -qm one"),
+    )
+    assert result["denials"] == []
+    shown = drafter.forge("drafts", "show")
+    assert "PROTECTED" in shown.stdout
+    assert "refs/heads/" in shown.stdout
+    assert drafter.forge("drafts", "apply", "last").returncode == 0
+    made = {str(path.relative_to(drafter.folder)) for path in drafter.folder.rglob("*")}
+    assert "plain.txt" in made
+    assert not made & {".env", ".github", ".vscode", ".git/hooks/pre-commit", ".git/config"}
+    named = drafter.forge("drafts", "apply", "last", ".env", ".github/workflows/ci.yml")
+    assert named.returncode == 0, named
+    assert drafter.read(".github/workflows/ci.yml") == "on: push\n"
 
 
 def test_zone_that_states_ask_still_asks_in_a_draft(drafter: Project) -> None:
