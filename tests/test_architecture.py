@@ -396,16 +396,16 @@ RULES: dict[Rule, list[Module]] = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_house_keeps(rule: Rule) -> None:
+def test_every_module_keeps_every_rule(rule: Rule) -> None:
     assert [broken for module in RULES[rule] for broken in rule(module)] == []
 
 
-def test_every_room_is_in_the_plan() -> None:
+def test_every_package_is_in_the_plan() -> None:
     new = {module.room for module in FORGE} - ROOMS
     assert not new, f"give {sorted(new)} a row in MAY_IMPORT: the rooms that each may import"
 
 
-def test_the_library_for_bash_needs_nothing_of_forge() -> None:
+def test_bash_library_imports_nothing_of_forge() -> None:
     """So that it can become a package of its own: the standard library, msgspec and PyYAML are all that it imports."""
     library = [module for module in FORGE if module.room == "bashrules"]
     names = {
@@ -460,7 +460,7 @@ def _prefixes(name: str) -> set[str]:
 @pytest.mark.parametrize(
     "room", sorted({module.room for module in FORGE} - ABOVE_ALL | {"apps", "cli"})
 )
-def test_rooms_have_no_circle(room: str) -> None:
+def test_packages_have_no_circular_imports(room: str) -> None:
     """An import inside a function counts like any other."""
     inside = [
         module
@@ -473,7 +473,7 @@ def test_rooms_have_no_circle(room: str) -> None:
     )
 
 
-def test_a_circle_is_found() -> None:
+def test_circular_import_is_found() -> None:
     texts = {
         "a": "from forge_cli.core.b import B",
         "b": "from forge_cli.core import c",
@@ -489,7 +489,7 @@ def test_a_circle_is_found() -> None:
     ]
 
 
-def test_documents_name_places_that_are_there() -> None:
+def test_documents_name_existing_places() -> None:
     documents = read("CONTRIBUTING.md", "docs/internals.md", "docs/adr/*.md")
     named = {
         (each.path, found)
@@ -519,11 +519,11 @@ def _links(text: str) -> list[str]:
     ]
 
 
-def test_one_place_executes_tools() -> None:
+def test_tools_are_executed_in_one_place() -> None:
     assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/execution.py"]
 
 
-def test_one_place_asks_people() -> None:
+def test_people_are_asked_in_one_place() -> None:
     """So that every hook hears each question; a program that uses the bus as methods asks for itself."""
     own = "forge_cli/ui/runtime_ui.py"
     assert set(references(FORGE, {"*"}, "ask_input")) == {
@@ -534,7 +534,7 @@ def test_one_place_asks_people() -> None:
     assert asking == ["forge_cli/engine/gate/controller.py"]
 
 
-def test_one_place_starts_the_event_loop() -> None:
+def test_event_loop_is_started_in_one_place() -> None:
     assert len(references(FORGE, {"anyio", "asyncio"}, "run")) == 1
     assert [
         m.path for m in FORGE for _, name in m.imports() if name in {"anyio.run", "asyncio.run"}
@@ -551,13 +551,13 @@ def repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
     return {name: paths for name, paths in homes.items() if len(paths) > 1}
 
 
-def test_no_public_class_name_occurs_twice() -> None:
+def test_public_class_names_are_unique() -> None:
     # the library for bash has words of its own, as any other package that is imported
     repeated = repeated_classes([module for module in FORGE if module.room != "bashrules"])
     assert not repeated, f"rename one of each: {repeated}"
 
 
-def test_a_repeated_class_name_is_found() -> None:
+def test_repeated_class_name_is_found() -> None:
     first = Module(
         "forge_cli/a.py", "class Mode:\n    class Inner: ...\nclass _Own: ...\nclass Other: ..."
     )
@@ -748,16 +748,16 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
-def test_a_broken_rule_is_noticed(rule: Rule, path: str, text: str) -> None:
+def test_violation_of_each_rule_is_found(rule: Rule, path: str, text: str) -> None:
     assert list(rule(Module(path, text)))
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), KEPT)
-def test_a_kept_rule_is_not_blamed(rule: Rule, path: str, text: str) -> None:
+def test_code_that_keeps_a_rule_is_accepted(rule: Rule, path: str, text: str) -> None:
     assert list(rule(Module(path, text))) == []
 
 
-def test_every_rule_has_been_seen_broken_and_kept() -> None:
+def test_every_rule_has_examples() -> None:
     assert {rule for rule, *_ in BROKEN} == {rule for rule, *_ in KEPT} == set(RULES)
 
 
@@ -806,7 +806,7 @@ def test_every_module_has_a_test_of_its_name_or_one_that_names_it() -> None:
     )
 
 
-def test_no_test_names_a_module_that_is_gone() -> None:
+def test_tests_name_only_existing_modules() -> None:
     there = {dotted(module.path) for module in FORGE}
     missing = {test.path: gone for test in STORIES if (gone := named(test) - there)}
     assert missing == {}, "correct the docstrings of these tests: the modules were moved or removed"
@@ -830,7 +830,7 @@ def out_of_place(tests: list[Module]) -> Iterator[str]:
             yield f"{test.path} covers {', '.join(sorted(covered))}: move it to tests/{min(rooms)}/"
 
 
-def test_tests_mirror_the_house() -> None:
+def test_test_folders_mirror_the_package() -> None:
     folders = {path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/*.py")}
     strange = [
         str(each)
@@ -848,7 +848,7 @@ def test_tests_mirror_the_house() -> None:
     assert list(out_of_place(STORIES)) == []
 
 
-def test_a_test_out_of_place_is_found() -> None:
+def test_misplaced_test_is_found() -> None:
     texts = {
         "core/test_a": "Covers forge_cli.ui.views.",
         "cli/test_b": "Covers forge_cli.apps.chat.lost and forge_cli.apps.acp.given.",
@@ -866,7 +866,7 @@ def test_a_test_out_of_place_is_found() -> None:
     assert found[0].endswith("move it to tests/ui/")
 
 
-def test_a_module_without_a_test_is_found() -> None:
+def test_module_without_a_test_is_found() -> None:
     modules = [
         Module(f"forge_cli/{name}.py", "")
         for name in ("core/tool", "core/text", "core/__init__", "testing")
@@ -878,7 +878,7 @@ def test_a_module_without_a_test_is_found() -> None:
     assert without_a_test(modules, tests) == ["forge_cli/core/text.py"]
 
 
-def test_the_public_face_is_small_and_its_stub_is_what_is_loaded() -> None:
+def test_public_names_are_few_and_match_the_stub() -> None:
     """Editors read ``__init__.pyi``, programs the table in ``__init__.py``: both say the same."""
     lines = [
         f"from forge_cli.{room} import {name} as {name}"
@@ -925,7 +925,7 @@ def test_examples_and_templates_import_from_public_modules() -> None:
     assert moved == {}
 
 
-def test_the_tests_that_ci_names_are_there() -> None:
+def test_tests_named_in_ci_exist() -> None:
     named = re.findall(r"(?:tests|plugins)/[\w./-]+", (ROOT / ".ci/run").read_text("utf-8"))
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []

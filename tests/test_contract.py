@@ -412,7 +412,7 @@ def expected(verdict: str, mode: str) -> tuple[str, str]:
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("mode", OUTCOMES)
-def test_the_approval_of_silent_tools(bench: Bench, mode: str) -> None:
+def test_tools_without_own_approval_have_equal_verdicts(bench: Bench, mode: str) -> None:
     for default in (None, "preApproved", "ask", "blocked"):
         stated = {"tools": {name: word for name, word in NAMED.items() if word}}
         approval = {**stated, "default": default} if default else stated
@@ -454,7 +454,7 @@ WORDS = {
 """What becomes of a tool's own verdict once the worker has said the second; nothing the default says changes it."""
 
 
-def test_the_approval_of_tools_that_speak(benches: dict[str, Bench]) -> None:
+def test_tools_with_own_approval_have_equal_verdicts(benches: dict[str, Bench]) -> None:
     from_each(benches, "SPEAKING", believe)
 
 
@@ -470,7 +470,7 @@ def believe(bench: Bench) -> None:
 
 
 @pytest.mark.few(3)
-def test_a_yes_for_the_session_covers_the_same_call(bench: Bench) -> None:
+def test_session_grant_covers_the_same_call(bench: Bench) -> None:
     yes = ApprovalDecision(True, remember="session")
     made = [call("act"), call("act", times=1, text="x"), call("act", text="y"), call("asking")]
     seen = bench.run("SILENT", *made, approval={}, answers=[yes] * 3)
@@ -733,9 +733,7 @@ def _plain(value: Any, bench: Bench) -> Any:
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", STORIES)
-def test_the_results_of_calls_and_what_is_told_of_them(
-    benches: dict[str, Bench], name: str
-) -> None:
+def test_results_and_events_are_equal(benches: dict[str, Bench], name: str) -> None:
     stories = from_each(benches, name, lambda bench: told(bench, check(bench, STORIES[name])))
     if (
         name == "crash"

@@ -31,7 +31,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         pytest.param("build", "accept edits", 3, marks=pytest.mark.long),
     ],
 )
-def test_a_task_asks_no_more_than_it_has_to(
+def test_task_asks_no_more_than_necessary(
     play: Callable[..., Any], task: str, mode: str, questions: int
 ) -> None:
     asked = play(task, mode)

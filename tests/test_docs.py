@@ -379,13 +379,13 @@ def commands_for_a_clone() -> list[str]:
     return [block.text.strip() for block in blocks(readme, "README.md") if block.kind == "sh"]
 
 
-def test_the_readme_has_one_command_to_start_and_one_to_test() -> None:
+def test_readme_has_one_command_to_start_and_one_to_test() -> None:
     assert commands_for_a_clone() == [INSTALL, TEST]
 
 
 @pytest.mark.long
 @pytest.mark.timeout(280)
-def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
+def test_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     for file in files_of_the_repository():
         (clone / file).parent.mkdir(parents=True, exist_ok=True)
@@ -434,7 +434,7 @@ LINKED = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("do
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *LINKED])
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_have_targets(document: Path) -> None:
     lost = [str(path) for path, _ in links(document) if not path.exists()]
     assert lost == []
     assert [
@@ -444,7 +444,7 @@ def test_links_lead_somewhere(document: Path) -> None:
     ] == []
 
 
-def test_the_readme_leads_everywhere() -> None:
+def test_readme_links_to_every_page() -> None:
     linked = {path for path, _ in links(ROOT / "README.md")}
     assert [name_of(path) for path in DOCUMENTS[1:] if path.resolve() not in linked] == []
 
@@ -505,7 +505,7 @@ def test_files_to_read_first_have_about_2000_lines() -> None:
 UNCONFINED = "warning: nothing is confined\n"
 
 
-def test_a_block_that_needs_what_is_missing_is_left_out_and_the_others_are_run(
+def test_block_with_a_missing_requirement_is_skipped_and_others_run(
     tmp_path: Path, warm: Warm
 ) -> None:
     def need(name: str) -> None:
@@ -523,7 +523,7 @@ def test_a_block_that_needs_what_is_missing_is_left_out_and_the_others_are_run(
         )
 
 
-def test_where_nothing_is_confined_a_command_may_say_exactly_that(
+def test_command_without_confinement_may_warn_exactly_once(
     tmp_path: Path, warm: Warm, need: Callable[[str], None]
 ) -> None:
     text = "```console\n$ printf '{}warning: nothing is confined\\nyes\\n'\nyes\n```\n"
@@ -571,9 +571,7 @@ you said n go away
 """
 
 
-def test_blocks_that_keep_their_promise(
-    tmp_path: Path, warm: Warm, need: Callable[[str], None]
-) -> None:
+def test_correct_blocks_pass(tmp_path: Path, warm: Warm, need: Callable[[str], None]) -> None:
     Desk(tmp_path, warm, need).carry_out_all(SOUND, "sound.md")
     kinds = {"console", "json", "python", "terminal", "text", "yaml"}
     assert {block.kind for block in blocks(SOUND, "sound.md")} == kinds
@@ -608,7 +606,7 @@ def test_blocks_that_keep_their_promise(
         "```console\n$ true",
     ],
 )
-def test_a_broken_promise_is_noticed(
+def test_incorrect_block_fails(
     text: str, tmp_path: Path, warm: Warm, need: Callable[[str], None]
 ) -> None:
     desk = Desk(tmp_path, warm, need, UNCONFINED)

@@ -330,7 +330,7 @@ SUBJECTS: list[Subject] = [
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_nothing_is_missing(subject: Subject) -> None:
+def test_every_public_name_is_documented(subject: Subject) -> None:
     missing = [needed.what_to_do() for needed in subject() if not DOCS.has(needed)]
     assert missing == []
 
@@ -345,7 +345,7 @@ def test_undocumented_names_are_noticed(subject: Subject) -> None:
     assert not any(DOCS.has(dataclasses.replace(needed, under="Made up")) for needed in found)
 
 
-def test_words_count_only_as_code_whole_and_under_their_heading() -> None:
+def test_words_count_only_as_complete_code_under_their_heading() -> None:
     docs = Documentation(
         "# A\n--json `--json-input` `a.name`\n## B\n`--json`\n```yaml x\n# C\nkey: 1\n```\n# D\n`x[].y`"
     )
@@ -366,7 +366,7 @@ def test_words_count_only_as_code_whole_and_under_their_heading() -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> None:
+def test_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> None:
     fenced = [found[0] for found in FENCED.finditer(DOCS.sections.get(event.type, ""))]
     lines = [json.loads("".join(block.splitlines()[1:-1])) for block in fenced if "json" in block]
     examples = [set(line) for line in lines if line.get("type") == event.type]
@@ -378,7 +378,7 @@ def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> No
     assert all(least <= example <= most for example in examples)
 
 
-def test_the_page_of_commands_has_every_flag_of_those_on_it() -> None:
+def test_command_page_has_every_flag_of_its_commands() -> None:
     page = Documentation((ROOT / "docs/cli.md").read_text())
     assert [
         needed

@@ -67,7 +67,7 @@ def promised(readme: str) -> tuple[list[str], str]:
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_gives_the_answer_of_its_readme_offline(
+def test_example_gives_the_answer_of_its_readme_offline(
     name: str, clone: Path, forge: Forge, unconfined_rules: str
 ) -> None:
     words, answer = promised((EXAMPLES / name / "README.md").read_text())
@@ -83,7 +83,7 @@ def test_an_example_gives_the_answer_of_its_readme_offline(
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_a_sound_worker(
+def test_example_is_a_valid_worker(
     name: str, clone: Path, forge: Forge, unconfined: str, unconfined_rules: str
 ) -> None:
     done = forge("worker", "check", f"examples/{name}/worker.yaml", cwd=clone)
@@ -95,14 +95,14 @@ def test_an_example_is_a_sound_worker(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
+def test_example_is_named_after_its_folder_and_scripted(name: str) -> None:
     worker = load_worker(EXAMPLES / name)
     assert worker.name == name
     assert worker.config.model == "script:script.yaml"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (EXAMPLES / name / "tests").is_dir()])
-def test_the_recorded_sessions_of_an_example_go_as_they_went(
+def test_recorded_sessions_of_an_example_replay_without_drift(
     name: str, clone: Path, forge: Forge
 ) -> None:
     before = sorted(clone.rglob("*"))
@@ -111,7 +111,7 @@ def test_the_recorded_sessions_of_an_example_go_as_they_went(
     assert sorted(path for path in clone.rglob("*") if "__pycache__" not in path.parts) == before
 
 
-def test_going_online_would_be_noticed(tmp_path: Path, forge: Forge) -> None:
+def test_going_online_is_detected(tmp_path: Path, forge: Forge) -> None:
     (tmp_path / "worker.yaml").write_text(
         "name: w\ntoolsets: {custom: {module: tools.py, tools: [look], approval: {default: preApproved}}}\n"
     )
@@ -123,7 +123,7 @@ def test_going_online_would_be_noticed(tmp_path: Path, forge: Forge) -> None:
     assert "went online" in done.stderr
 
 
-def test_the_gate_of_a_pipeline_leaves_nothing_behind(
+def test_ci_gate_example_leaves_no_file(
     clone: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -71,7 +71,7 @@ async def opened(project: Project, **options: Any) -> AsyncIterator[tuple[Worker
             yield runtime, seen
 
 
-async def test_a_program_calls_any_tool_through_the_gate(project: Project) -> None:
+async def test_program_calls_any_tool_through_the_gate(project: Project) -> None:
     async with opened(project, approval_callback=lambda request: request.args["amount"] < 20) as (
         runtime,
         seen,
@@ -92,7 +92,7 @@ async def test_a_program_calls_any_tool_through_the_gate(project: Project) -> No
     assert len(seen.outcomes) == len(outcomes)
 
 
-async def test_the_question_says_that_the_program_wants_the_call(project: Project) -> None:
+async def test_question_names_the_program_that_wants_the_call(project: Project) -> None:
     asked = []
 
     def answer(request: Any) -> bool:
@@ -110,7 +110,7 @@ async def test_exported_call_that_asks_is_denied_without_a_person(project: Proje
     assert (outcome.status, outcome.by) == ("denied", "headless")
 
 
-async def test_functions_have_the_face_of_their_tools(project: Project) -> None:
+async def test_functions_have_the_signatures_of_their_tools(project: Project) -> None:
     async with opened(project) as (runtime, _):
         found = {function.__name__: function for function in functions(runtime)}
         assert set(found) == {"add", "pay", "never", "where"}
@@ -133,7 +133,7 @@ async def test_tools_are_chosen_by_name(project: Project) -> None:
             functions(runtime, ["ad"])
 
 
-async def test_a_worker_is_opened_for_its_tools_without_a_model(project: Project) -> None:
+async def test_worker_is_opened_for_its_tools_without_a_model(project: Project) -> None:
     project.write("tools.py", TOOLS)
     project.write("worker.yaml", WORKER)
     with project.environment():

@@ -13,7 +13,7 @@ HOMES = public_homes()
 
 
 @pytest.mark.parametrize("module", PUBLIC_MODULES)
-def test_every_public_name_is_answered_with_its_home(module: str) -> None:
+def test_every_public_name_leads_to_its_module(module: str) -> None:
     used_inside = vars(importlib.import_module(module))
     for name, home in HOMES.items():
         if home == module or name in used_inside or name.startswith("_"):
@@ -26,7 +26,7 @@ def test_every_public_name_is_answered_with_its_home(module: str) -> None:
         )
 
 
-def test_every_public_name_has_one_home() -> None:
+def test_every_public_name_has_one_module() -> None:
     names = [name for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__]
     assert sorted(names) == sorted(set(names))
 
@@ -39,7 +39,7 @@ def test_every_public_name_has_one_home() -> None:
         ("forge_cli.hooks", "Confg", "did you mean 'Config' of forge_cli?"),
     ],
 )
-def test_a_misspelt_name_is_answered_with_the_nearest(module: str, name: str, hint: str) -> None:
+def test_misspelt_name_suggests_the_nearest(module: str, name: str, hint: str) -> None:
     with pytest.raises(ImportError, match="cannot import name") as error:
         exec(f"from {module} import {name}")
     assert str(error.value).endswith(hint)
@@ -47,17 +47,17 @@ def test_a_misspelt_name_is_answered_with_the_nearest(module: str, name: str, hi
 
 @pytest.mark.parametrize("name", ["__wrapped__", "_private", "zzzzzzzz"])
 @pytest.mark.parametrize("module", ["forge_cli", "forge_cli.hooks"])
-def test_an_unknown_name_is_an_attribute_error(module: str, name: str) -> None:
+def test_unknown_name_is_an_attribute_error(module: str, name: str) -> None:
     assert not hasattr(importlib.import_module(module), name)
 
 
 @pytest.mark.parametrize("name", ["testing", "pytest_plugin", "core", "toolsets", "cli", "homes"])
-def test_a_module_is_imported_even_if_a_public_name_is_like_its_own(name: str) -> None:
+def test_module_named_like_a_public_name_can_be_imported(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"from forge_cli import {name}"], timeout=60, check=False
     )
     assert done.returncode == 0
 
 
-def test_the_top_has_its_names() -> None:
+def test_top_level_names_are_complete() -> None:
     assert [name for name in forge_cli.__all__ if not hasattr(forge_cli, name)] == []

@@ -40,7 +40,7 @@ def test_main_imports_nothing_from_the_working_directory(project: Project) -> No
 @pytest.mark.few(2)
 @pytest.mark.parametrize("number", [1, 2, 3, 15])
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
-def test_a_signal_while_forge_is_loaded_waits_for_its_exit_code(start: str, number: int) -> None:
+def test_signal_while_forge_loads_has_its_exit_code(start: str, number: int) -> None:
     argv = [
         "-c",
         INTERRUPTED + start,

@@ -57,7 +57,7 @@ def run(tmp_path: Path):
 
 
 @pytest.mark.long
-def test_each_package_is_one_line_and_all_are_summed_up(run) -> None:
+def test_each_package_is_one_line_followed_by_a_summary(run) -> None:
     code, lines = run()
     assert (code, [line for line in lines if "needs user" not in line][:-1]) == (
         0,
@@ -70,7 +70,7 @@ def test_each_package_is_one_line_and_all_are_summed_up(run) -> None:
 
 
 @pytest.mark.long
-def test_in_ci_only_what_cannot_be_installed_may_be_missing(run) -> None:
+def test_ci_fails_for_missing_packages_that_can_be_installed(run) -> None:
     code, lines = run(CI="true")
     assert code == 1
     assert [line.partition(" - ")[2] for line in lines if line.startswith("ERROR")] == [

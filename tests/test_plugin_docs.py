@@ -16,7 +16,7 @@ def block(kind: str, file: str) -> str:
     )
 
 
-def test_ten_lines_are_ten_lines() -> None:
+def test_ten_line_example_has_ten_lines() -> None:
     lines = [
         line
         for line in block("python", "src/forge_tools_words/__init__.py").splitlines()
@@ -25,7 +25,7 @@ def test_ten_lines_are_ten_lines() -> None:
     assert len(lines) == 10
 
 
-def test_the_package_depends_on_forge_by_its_right_name() -> None:
+def test_package_depends_on_forge_by_its_distribution_name() -> None:
     project = tomllib.loads(block("toml", "pyproject.toml"))["project"]
     own = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     assert own["name"] in project["dependencies"]

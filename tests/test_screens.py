@@ -12,11 +12,11 @@ MAKER = runpy.run_path(str(SCREENS / "make.py"))
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("shot", MAKER["SHOTS"], ids=lambda shot: shot.name)
-def test_a_screen_is_as_forge_draws_it(shot) -> None:
+def test_picture_equals_the_output_of_forge(shot) -> None:
     assert MAKER["draw"](shot) == (SCREENS / f"{shot.name}.svg").read_text(encoding="utf-8")
 
 
-def test_every_picture_is_drawn_and_shown_somewhere() -> None:
+def test_every_picture_is_generated_and_used() -> None:
     names = {shot.name for shot in MAKER["SHOTS"]}
     assert {path.stem for path in SCREENS.glob("*.svg")} == names
     pages = [SCREENS.parent.parent / "README.md", *SCREENS.parent.glob("*.md")]

@@ -77,7 +77,7 @@ def imported_by(tmp_path: Path, *args: str) -> set[str]:
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -> None:
+def test_version_needs_only_forge(tmp_path: Path, flag: str) -> None:
     modules = imported_by(tmp_path, flag)
     assert not modules & (SDKS | LIBRARIES | {"typer", "typing", "dataclasses", "threading"})
     assert {name for name in modules if name.startswith("forge_cli")} == {
@@ -91,7 +91,7 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -
     }
 
 
-def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
+def test_help_loads_typer_and_no_command(tmp_path: Path) -> None:
     forge_home().mkdir(exist_ok=True)
     imported_by(
         tmp_path, "--help"
@@ -119,7 +119,7 @@ def test_forge_without_arguments_loads_no_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "loads"), [(["to"], set()), (["tools", ""], set()), (["run", ""], {"run"})]
 )
-def test_completing_loads_the_command_that_is_typed_and_no_other(
+def test_completion_loads_only_the_typed_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], loads: set[str]
 ) -> None:
     monkeypatch.setenv("_FORGE_COMPLETE", "1")
@@ -193,7 +193,7 @@ def test_module_count_names_what_grew() -> None:
     )
 
 
-def test_a_headless_run_loads_little_of_forge(tmp_path: Path) -> None:
+def test_headless_run_loads_few_modules_of_forge(tmp_path: Path) -> None:
     """Rooms load when they are first used."""
     modules = imported_by(tmp_path, *RUN)
     own = sorted(name for name in modules if name.partition(".")[0] == "forge_cli")
@@ -205,7 +205,7 @@ def test_a_headless_run_loads_little_of_forge(tmp_path: Path) -> None:
     assert not modules & SDKS
 
 
-def test_a_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
+def test_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, *APPROVE)
     others = ("forge_cli.record", "forge_cli.engine.turns", "forge_cli.models")
     others += (
@@ -220,7 +220,7 @@ def test_a_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "args", [["approve", WORKER, "calculate_fibonacci", "n=3"], ["worker", "check", WORKER]]
 )
-def test_the_engine_is_loaded_in_the_child_where_the_worker_names_code(
+def test_engine_is_loaded_in_the_child_if_the_worker_names_code(
     tmp_path: Path, args: list[str]
 ) -> None:
     """Not in both processes, one after the other."""
@@ -246,7 +246,7 @@ def test_exit_handlers_of_others_run_without_module_teardown() -> None:
     assert "# cleanup" not in done.stderr
 
 
-def test_a_file_that_a_tool_leaves_open_is_written(tmp_path: Path) -> None:
+def test_file_left_open_by_a_tool_is_written(tmp_path: Path) -> None:
     tool = "kept = open('kept.txt', 'w')\n\ndef keep(text: str) -> str:\n    'Keep.'\n    kept.write(text)\n"
     (tmp_path / "tools.py").write_text(f"{tool}    return text\n")
     (tmp_path / "script.yaml").write_text(
@@ -274,13 +274,13 @@ def test_checking_a_worker_needs_no_table_of_prices(
     assert not imported_by(tmp_path, "worker", "check", str(worker)) & SDKS
 
 
-def test_a_worker_loads_only_the_toolsets_that_it_names(tmp_path: Path) -> None:
+def test_worker_loads_only_the_toolsets_that_it_names(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, "worker", "check", WRITER)
     loaded = {name.split(".")[2] for name in modules if name.startswith("forge_cli.toolsets.")}
     assert loaded == {"filesystem"}
 
 
-def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) -> None:
+def test_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, "chat", WORKER, "--ephemeral")
     assert not modules & {"prompt_toolkit", "anthropic", "forge_cli.apps.chat.screen"}
 
@@ -292,6 +292,6 @@ def test_headless_run_loads_no_conversation(tmp_path: Path) -> None:
     assert not {name for name in modules if name.startswith("forge_cli.apps.chat")}
 
 
-def test_a_command_without_arguments_validates_none(tmp_path: Path) -> None:
+def test_command_without_arguments_validates_none(tmp_path: Path) -> None:
     """Typer makes validators with pydantic, which takes longer to load than all of ``sessions list``."""
     assert "pydantic" not in imported_by(tmp_path, "sessions", "list")

@@ -22,7 +22,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_each_task_is_tried_by_a_worker_and_checked(
+def test_each_task_is_run_by_a_worker_and_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / "home"))
@@ -42,7 +42,7 @@ def test_each_task_is_tried_by_a_worker_and_checked(
     ]
 
 
-def test_a_task_that_is_not_there_is_named() -> None:
+def test_missing_task_is_named() -> None:
     done = run("--only", "dance")
     assert (done.returncode, done.stderr) == (1, "no such task: dance\n")
 

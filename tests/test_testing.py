@@ -41,7 +41,7 @@ def fail() -> str:
     raise RuntimeError("no luck")
 
 
-def test_a_worker_file_is_called_directly(forge_project: Project) -> None:
+def test_tool_of_a_worker_file_is_called_directly(forge_project: Project) -> None:
     forge_project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [double]}}"
     )
@@ -51,7 +51,7 @@ def test_a_worker_file_is_called_directly(forge_project: Project) -> None:
     assert forge_project.call("triple").status == "not_found"
 
 
-def test_a_worker_stays_open_from_call_to_call(forge_worker) -> None:
+def test_worker_stays_open_between_calls(forge_worker) -> None:
     worker = forge_worker(Tally({"step": 5}), name="counter")
     assert set(worker.tools) == {"add", "drop"}
     assert isinstance(worker.tools["add"], Tool)
@@ -69,7 +69,7 @@ def test_answers_are_those_of_a_person(forge_worker) -> None:
     assert [worker.call("add").status, worker.call("add").status] == ["denied", "success"]
 
 
-def test_a_value_of_another_kind_is_an_assertion(forge_worker) -> None:
+def test_value_of_another_kind_is_an_assertion_error(forge_worker) -> None:
     worker = forge_worker(fail, Tally)
     with pytest.raises(
         AssertionError, match=r"ended as error: RuntimeError: no luck \(test_testing.py:\d+\)"
@@ -79,7 +79,7 @@ def test_a_value_of_another_kind_is_an_assertion(forge_worker) -> None:
         value_of(worker.call("add"), Blob)
 
 
-def test_the_home_is_not_the_users(forge_worker, forge_project: Project) -> None:
+def test_home_is_separate_from_that_of_the_user(forge_worker, forge_project: Project) -> None:
     def where(context: ToolContext) -> str:
         return str(context.workspace)
 
@@ -87,7 +87,7 @@ def test_the_home_is_not_the_users(forge_worker, forge_project: Project) -> None
     assert forge_project.home.parent == forge_project.folder.parent
 
 
-def test_the_plugin_imports_nothing_of_the_engine(tmp_path: Path) -> None:
+def test_pytest_plugin_imports_nothing_of_the_engine(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\ndef test_it():\n    assert [m for m in sys.modules if m.startswith('forge_cli.')] "
         "== ['forge_cli.pytest_plugin']\n    assert 'pydantic' not in sys.modules\n"

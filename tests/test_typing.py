@@ -118,7 +118,7 @@ Zone("notes", "notes", "rx")
 
 
 @pytest.mark.long
-def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) -> None:
+def test_mistakes_of_an_author_are_found_by_the_type_checker(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(WRONG)
     said = check_types(tmp_path)
     assert 'Revealed type is "str"' in said.replace("builtins.str", "str")
@@ -160,7 +160,7 @@ asyncio.run(main())
 
 
 @pytest.mark.long
-def test_the_output_has_the_type_that_was_wanted(tmp_path: Path) -> None:
+def test_output_has_the_requested_type(tmp_path: Path) -> None:
     (tmp_path / "typed.py").write_text(TYPED)
     said = check_types(tmp_path).replace("builtins.", "")
     revealed = re.findall(r'Revealed type is "(.*)"', said)
@@ -170,7 +170,7 @@ def test_the_output_has_the_type_that_was_wanted(tmp_path: Path) -> None:
     assert "error:" not in said
 
 
-def test_an_editor_completes_every_name_and_knows_what_it_is() -> None:
+def test_editor_completes_and_describes_every_name() -> None:
     for place in PLACES:
         code, path, project = (
             f"import {place.__name__}\n{place.__name__}.",
@@ -183,7 +183,7 @@ def test_an_editor_completes_every_name_and_knows_what_it_is() -> None:
         assert {each.name for each in found} >= {*place.__all__}
 
 
-def test_an_editor_completes_what_a_tool_may_use() -> None:
+def test_editor_completes_the_options_of_tools() -> None:
     code = "from forge_cli import ToolContext\ndef look(context: ToolContext) -> str:\n    context."
     script = jedi.Script(code, path=str(ROOT / "author.py"), project=jedi.Project(str(ROOT)))
     assert {each.name for each in script.complete(3, 12)} >= {
@@ -202,7 +202,7 @@ def describes_itself(name: str) -> bool:
     return bool(own) and not own.startswith(f"{name}(")
 
 
-def test_every_public_name_says_what_it_is() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     described = [
         name
         for name, value in PUBLIC.items()
@@ -224,7 +224,7 @@ def methods_of(kind: type) -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize(
     "module", [forge_cli, forge_cli.testing], ids=lambda module: module.__name__
 )
-def test_every_method_of_a_public_class_says_what_it_does(module: ModuleType) -> None:
+def test_every_method_of_a_public_class_has_a_docstring(module: ModuleType) -> None:
     public = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
     assert len(classes) > 3
@@ -237,7 +237,7 @@ def test_every_method_of_a_public_class_says_what_it_does(module: ModuleType) ->
     assert silent == []
 
 
-def test_help_says_what_each_option_of_a_tool_means() -> None:
+def test_help_describes_each_option_of_a_tool() -> None:
     text = pydoc.render_doc(tool, renderer=pydoc.plaintext)
     stated = inspect.signature(tool).parameters.values()
     options = [each.name for each in stated if each.kind is each.KEYWORD_ONLY]

@@ -169,7 +169,7 @@ MAKEFILES = [
 # fmt: on
 
 
-def test_a_word_that_could_become_a_blocked_one_is_blocked() -> None:
+def test_word_that_could_become_a_blocked_one_is_blocked() -> None:
     assert others_than(BLOCKED, COULD_BECOME, default=PRE, block=COULD_BE_BLOCKED) == []
     verdicts = {
         line: judge_by(line, default=PRE, block=COULD_BE_BLOCKED).decision
@@ -178,18 +178,16 @@ def test_a_word_that_could_become_a_blocked_one_is_blocked() -> None:
     assert [line for line, decision in verdicts.items() if decision is BLOCKED] == []
 
 
-def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word_and_one_that_nobody_can_see_asks() -> (
-    None
-):
+def test_known_value_counts_as_the_word_and_an_unknown_one_asks() -> None:
     assert others_than(BLOCKED, VALUES, block=["rm", "git tag", "make deploy"]) == []
     assert others_than(ASK, UNSEEN, block=["rm", "git tag", "make deploy"]) == []
 
 
-def test_what_make_is_given_to_read_is_searched() -> None:
+def test_input_of_make_is_searched() -> None:
     assert others_than(BLOCKED, MAKEFILES, block=["rm"]) == []
 
 
-def test_what_may_come_to_a_blocked_command_asks(judge: Judge) -> None:
+def test_line_that_may_start_a_blocked_command_asks(judge: Judge) -> None:
     allow, block = ["make", "ls", "echo", "unknown", "timeout 5 make"], ["make deploy", "rm"]
     expected = {
         "make test": PRE,
@@ -206,7 +204,7 @@ def test_what_may_come_to_a_blocked_command_asks(judge: Judge) -> None:
     assert {line: judge(line, allow=allow, block=block).decision for line in expected} == expected
 
 
-def test_more_values_than_are_tried_are_no_hiding_place(judge: Judge) -> None:
+def test_many_values_do_not_hide_a_blocked_command(judge: Judge) -> None:
     many = "; ".join(f"a=v{number}" for number in range(100))
     assert judge(f"{many}; a=tag; git $a", block=["git tag"]).decision is BLOCKED
     several = "; ".join(f"{name}=x; {name}=tag; {name}=y" for name in "abcdef")
@@ -219,26 +217,26 @@ def test_more_values_than_are_tried_are_no_hiding_place(judge: Judge) -> None:
     assert judge(f"echo {names} tag | xargs git", block=["git tag"]).decision is BLOCKED
 
 
-def test_a_blocked_command_is_found() -> None:
+def test_blocked_command_is_found() -> None:
     assert others_than(BLOCKED, FOUND, block=["rm"]) == []
     assert others_than(BLOCKED, MAKE_FOUND, block=["make deploy"]) == []
     assert others_than(BLOCKED, GIT_FOUND, block=["git push"]) == []
     assert [line for line in NOT_FOUND if judge_by(line, block=["rm"]).decision is BLOCKED] == []
 
 
-def test_many_global_options_are_no_hiding_place(judge: Judge) -> None:
+def test_many_global_options_do_not_hide_a_blocked_command(judge: Judge) -> None:
     assert judge(f"git {'-C . ' * 2000}push", block=["git push"]).decision is BLOCKED
 
 
-def test_a_blocked_wrapper_is_blocked_itself(judge: Judge) -> None:
+def test_blocked_wrapper_is_blocked(judge: Judge) -> None:
     assert judge("ls | sudo -n true", block=["sudo"]).decision is BLOCKED
 
 
-def test_a_blocked_path_is_found_by_its_name(judge: Judge) -> None:
+def test_blocked_path_is_found_by_its_name(judge: Judge) -> None:
     assert judge("bash deploy.sh", block=["./deploy.sh"]).decision is BLOCKED
 
 
-def test_a_blocked_path_is_found_however_it_is_spelled() -> None:
+def test_blocked_path_is_found_in_every_spelling() -> None:
     lines = [
         "cat /etc//passwd",
         "cat /etc/./passwd",
@@ -250,7 +248,7 @@ def test_a_blocked_path_is_found_however_it_is_spelled() -> None:
     assert others_than(BLOCKED, ["rm ./src", "rm src/"], block=["rm src"]) == []
 
 
-def test_a_sequence_in_braces_is_each_of_its_members() -> None:
+def test_brace_sequence_is_each_of_its_members() -> None:
     lines = [
         "make deplo{x..z}",
         "make {deploz..deploy,deploy}",
@@ -261,12 +259,12 @@ def test_a_sequence_in_braces_is_each_of_its_members() -> None:
     assert others_than(ASK, ["make deplo{a..c}", "make {1..9}"], block=["make deploy"]) == []
 
 
-def test_a_word_that_is_not_known_may_be_the_value_of_an_option() -> None:
+def test_unknown_word_may_be_the_value_of_an_option() -> None:
     lines = ["git -C $(pwd) push", "git -C `pwd` push", "git -C $x push", "git --git-dir $(x) push"]
     assert others_than(BLOCKED, lines, block=["git push"]) == []
 
 
-def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
+def test_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
     assert verdict.match == verdict.parts[-1].match
@@ -280,7 +278,7 @@ def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     ]
 
 
-def test_the_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Judge) -> None:
+def test_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Judge) -> None:
     verdict = judge("ls $x | rm y; id", allow=["ls"], block=["rm"])
     assert [(part.text, part.decision, part.why is not None) for part in verdict.parts] == [
         ("ls $x", ASK, True),
@@ -291,20 +289,20 @@ def test_the_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Jud
 
 @pytest.mark.long
 @pytest.mark.parametrize("depth", [100, 20_000])
-def test_depth_is_no_hiding_place(depth: int) -> None:
+def test_nesting_does_not_hide_a_blocked_command(depth: int) -> None:
     around = [("$(", ")"), ("(", ")"), ('"$(', ')"'), ("${x:-$(", ")}"), ("<(", ")")]
     lines = [f"echo {before * depth}rm x{after * depth}" for before, after in around]
     assert [line[:20] for line in others_than(BLOCKED, lines, block=["rm"])] == []
 
 
 @pytest.mark.long
-def test_length_is_no_hiding_place() -> None:
+def test_length_does_not_hide_a_blocked_command() -> None:
     pieces = ["true; ", "sudo ", "env -S '' ", "eval ", "A=1 ", "! ", "nice -n 1 "]
     lines = [piece * count + "rm x" for piece in pieces for count in (50, 5000)]
     assert [line[:20] for line in others_than(BLOCKED, lines, block=["rm"])] == []
 
 
-def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
+def test_unparsed_part_of_a_line_is_searched(judge: Judge) -> None:
     assert judge("true; " * 20_000 + "'r'm x", block=["rm"]).decision is BLOCKED
 
 
@@ -318,7 +316,7 @@ def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
 
 
 @pytest.mark.long
-def test_it_is_found_behind_more_commands_than_are_taken_apart(impatient: Judge) -> None:
+def test_blocked_command_is_found_after_the_parsed_commands(impatient: Judge) -> None:
     assert others_than(BLOCKED, [*FOUND, *in_rows()], impatient, block=["rm"]) == []
     assert others_than(BLOCKED, GIT_FOUND, impatient, block=["git push"]) == []
     assert others_than(BLOCKED, EXPANDING, impatient, block=["rm", "git push"]) == []
@@ -332,7 +330,7 @@ def in_rows() -> list[str]:
     return [line for text in texts for blocking, line in blocked_examples(text) if blocking == "rm"]
 
 
-def test_a_mistake_in_the_scan_leaves_the_bare_text(
+def test_error_in_the_scan_falls_back_to_the_plain_text(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -343,7 +341,7 @@ def test_a_mistake_in_the_scan_leaves_the_bare_text(
     assert judge("ls $x", allow=["ls"], block=["rm"]).decision is ASK
 
 
-def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:
+def test_nested_scripts_do_not_hide_a_blocked_command(judge: Judge) -> None:
     script = "rm x"
     for _ in range(12):
         script = "eval " + "".join(f"\\{char}" if not char.isalnum() else char for char in script)
@@ -352,7 +350,7 @@ def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:
             break
 
 
-def test_nul_is_refused(judge: Judge) -> None:
+def test_nul_byte_is_blocked(judge: Judge) -> None:
     assert judge("git status\0", allow=["git"]).decision is BLOCKED
 
 
@@ -382,12 +380,12 @@ COMMANDS = [
 ]
 
 
-def test_a_long_list_of_names_is_not_a_blocked_command(judge: Judge) -> None:
+def test_long_list_of_names_is_not_a_blocked_command(judge: Judge) -> None:
     assert others_than(ASK, OPERANDS, judge, block=["sudo", "git push"]) == []
     assert others_than(BLOCKED, COMMANDS, judge, block=["sudo", "git push"]) == []
 
 
-def test_a_long_list_is_looked_through_where_a_rule_names_its_program(judge: Judge) -> None:
+def test_long_list_is_searched_if_a_rule_names_its_program(judge: Judge) -> None:
     assert (
         others_than(
             BLOCKED,

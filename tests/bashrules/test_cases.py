@@ -11,7 +11,7 @@ from .conftest import rule_of
 CASES = Path(__file__).parents[1] / "cases" / "shell_rules.jsonl"
 
 
-def test_every_case_is_judged_as_it_says() -> None:
+def test_every_case_has_its_verdict() -> None:
     wrong = []
     for case in map(json.loads, CASES.read_text("utf-8").splitlines()):
         rules = [rule_of(rule) for rule in case["rules"]]

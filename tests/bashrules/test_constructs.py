@@ -342,18 +342,20 @@ def is_allowed(argv: tuple[str, ...], policy: ShellPolicy, moved: str) -> bool:
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-def test_what_starts_is_allowed_word_for_word(construct: str, tmp_path: Path) -> None:
+def test_started_programs_are_allowed_word_for_word(construct: str, tmp_path: Path) -> None:
     check(construct, 0, FEW, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(MANY // PART))
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-def test_many_lines(construct: str, part: int, tmp_path: Path) -> None:
+def test_many_random_lines_start_only_allowed_programs(
+    construct: str, part: int, tmp_path: Path
+) -> None:
     check(construct, 1 + part, PART, tmp_path)
 
 
-def test_the_oracle_sees_what_a_line_starts(tmp_path: Path) -> None:
+def test_oracle_sees_started_programs(tmp_path: Path) -> None:
     lines = [
         "for f in a b; do rm $f; done",
         "find src | xargs -n 1 cat",

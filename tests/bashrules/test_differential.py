@@ -495,17 +495,17 @@ def check_other_shell(seed: int, inputs: int, place: Path) -> None:
 
 
 @pytest.mark.needs("dash")
-def test_the_oracle_sees_what_dash_starts(tmp_path: Path) -> None:
+def test_oracle_sees_programs_started_by_dash(tmp_path: Path) -> None:
     done = start_in_dash(["echo a &>/dev/null rm x", "git tag y", "echo rm"], tmp_path)
     assert done == [[("rm", "x")], [("git", "tag", "y")], []]
 
 
 @pytest.mark.needs("dash")
-def test_what_is_not_refused_in_another_shell_starts_nothing_blocked(tmp_path: Path) -> None:
+def test_accepted_line_starts_nothing_blocked_in_another_shell(tmp_path: Path) -> None:
     check_other_shell(2, FEW, tmp_path)
 
 
-def test_the_oracle_sees_what_a_line_starts_and_writes(tmp_path: Path) -> None:
+def test_oracle_sees_programs_and_written_files(tmp_path: Path) -> None:
     lines = [
         "git 'a b' | (evil; exec rm x)",
         "echo hi > o; cd src && : > p",
@@ -527,7 +527,7 @@ def test_the_oracle_sees_what_a_line_starts_and_writes(tmp_path: Path) -> None:
     assert [did.changed[-1:] for did in done[4:]] == [[("git",)]] * 6
 
 
-def test_a_program_that_is_there_is_started_as_one_that_is_not(tmp_path: Path) -> None:
+def test_existing_program_starts_like_a_missing_one(tmp_path: Path) -> None:
     """What functions and the handler for missing programs record is what programs would have recorded themselves."""
     lines = [line for line, _ in preapproved(draw(1, 600))]
     (tmp_path / "missing").mkdir()
@@ -549,7 +549,7 @@ LISTED = (
 # fmt: on
 
 
-def test_lists_in_braces_and_plain_dollars_start_nothing_else(tmp_path: Path) -> None:
+def test_brace_lists_and_plain_dollars_start_nothing_else(tmp_path: Path) -> None:
     rng = random.Random(7)
     drawn = set[str]()
     while len(drawn) < FEW:
@@ -566,11 +566,11 @@ def test_lists_in_braces_and_plain_dollars_start_nothing_else(tmp_path: Path) ->
     assert [surprise for surprise in surprises if surprise] == []
 
 
-def test_what_is_preapproved_starts_and_writes_nothing_else(tmp_path: Path) -> None:
+def test_preapproved_line_starts_and_writes_nothing_else(tmp_path: Path) -> None:
     check_preapproved(0, INPUTS // PARTS, tmp_path)
 
 
-def test_a_disguise_that_the_line_explains_is_blocked(tmp_path: Path) -> None:
+def test_disguise_that_the_line_explains_is_blocked(tmp_path: Path) -> None:
     rng = random.Random(0)
     drawn = list(dict.fromkeys(broken(disguised(rng), rng) for _ in range(FEW)))
     free = not_blocked(drawn)
@@ -581,7 +581,7 @@ def test_a_disguise_that_the_line_explains_is_blocked(tmp_path: Path) -> None:
     ] == []
 
 
-def test_what_is_not_blocked_does_not_start_it(tmp_path: Path) -> None:
+def test_line_that_is_not_blocked_starts_nothing_blocked(tmp_path: Path) -> None:
     check_not_blocked(1, FEW, tmp_path)
 
 

@@ -27,7 +27,7 @@ def place(tmp_path: Path) -> Place:
     return Place(folder)
 
 
-def test_a_line_is_read_into_its_commands() -> None:
+def test_line_is_parsed_into_its_commands() -> None:
     line = read("cat 'a b' | head -3 > out")
     assert [command.texts for command in line.commands] == [["cat", "a b"], ["head", "-3"]]
     assert (line.unreadable, line.text) == (None, "cat 'a b' | head -3 > out")
@@ -36,14 +36,14 @@ def test_a_line_is_read_into_its_commands() -> None:
 @pytest.mark.parametrize(
     "text", ["f() { rm x; }", "echo 'open", "ls \0", "case $x in a) b;; esac", "ls\u200b x"]
 )
-def test_a_line_that_is_not_plain_says_why_and_asks(text: str) -> None:
+def test_line_that_is_not_plain_has_a_reason_and_asks(text: str) -> None:
     line = read(text)
     assert line.commands == ()
     assert line.unreadable
     assert judge(line, RULES).decision is not PRE
 
 
-def test_a_verdict_has_parts_rows_and_reasons(place: Place) -> None:
+def test_verdict_has_parts_rows_and_reasons(place: Place) -> None:
     found = judge("cat notes.txt && make test && make all", RULES, place)
     assert found.decision is ASK
     assert found.reason == "no rule allows 'make all', so you are asked"
@@ -60,7 +60,7 @@ def test_a_verdict_has_parts_rows_and_reasons(place: Place) -> None:
     assert found.suggestion == "make all"
 
 
-def test_blocked_wins_in_whatever_list_it_is() -> None:
+def test_blocked_takes_precedence_in_every_list() -> None:
     lists = [
         RuleList("mine", [Rule(pattern="git")]),
         RuleList("ours", [Rule(pattern="git push", decision=BLOCKED)]),
@@ -84,14 +84,14 @@ def test_files_that_lead_elsewhere_are_doubts(place: Place, tmp_path: Path) -> N
     assert judge("cat link.txt", RULES).decision is PRE  # without a folder, no file is looked at
 
 
-def test_names_that_a_program_keeps_secret_ask(place: Place) -> None:
+def test_names_of_secrets_ask(place: Place) -> None:
     assert judge("cat .env", RULES, place).decision is ASK
     names = FileNames(secrets="key", is_secret=lambda name: name.startswith("key"))
     assert judge("cat key.pem", RULES, Place(place.folder, names=names)).decision is ASK
     assert judge("cat key.pem", RULES, place).decision is PRE
 
 
-def test_a_redirection_may_write_where_the_place_says(place: Place) -> None:
+def test_redirection_may_write_to_writable_places(place: Place) -> None:
     assert place.folder is not None
     (place.folder / "out").mkdir()
     writes = Place(place.folder, written=[place.folder / "out"])
@@ -104,18 +104,18 @@ def test_a_redirection_may_write_where_the_place_says(place: Place) -> None:
     assert judge("cat notes.txt > out/.bashrc", RULES, writes).decision is ASK
 
 
-def test_lines_before_it_in_the_same_shell_move_a_line(place: Place) -> None:
+def test_earlier_lines_of_a_shell_change_the_folder(place: Place) -> None:
     rules = Rules([Rule(pattern="make test")])
     assert judge("make test", rules, place).decision is PRE
     assert judge("make test", rules, place, before=read("cd ..")).decision is ASK
 
 
-def test_the_default_is_for_what_no_rule_covers() -> None:
+def test_default_applies_to_commands_without_a_rule() -> None:
     assert judge("make all", Rules([], BLOCKED)).decision is BLOCKED
     assert judge("make all", Rules([], PRE)).decision is PRE
 
 
-def test_an_unknown_rule_set_is_an_error_that_names_those_there_are() -> None:
+def test_unknown_rule_set_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match="no rule set 'readings'; available: building, containers, linting"
     ):
@@ -123,5 +123,5 @@ def test_an_unknown_rule_set_is_an_error_that_names_those_there_are() -> None:
 
 
 @given(st.text(max_size=40))
-def test_text_and_what_was_read_of_it_are_judged_alike(text: str) -> None:
+def test_text_and_parsed_line_are_judged_alike(text: str) -> None:
     assert judge(text, RULES) == judge(read(text), RULES)

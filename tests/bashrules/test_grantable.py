@@ -243,15 +243,15 @@ NEVER_OFFERED = [
 ]
 
 
-def test_what_a_command_is_called_for_is_offered() -> None:
+def test_form_of_a_command_is_offered() -> None:
     assert {line: grantable(line) for line in OFFERED} == OFFERED
 
 
-def test_never_for_what_cannot_be_judged_and_for_what_runs_other_things() -> None:
+def test_unanalysable_commands_and_starters_are_not_offered() -> None:
     assert {line: offered for line in NEVER_OFFERED if (offered := grantable(line))} == {}
 
 
-def test_no_rule_is_advised_that_would_not_say_what_it_allows() -> None:
+def test_pattern_that_would_be_too_wide_is_not_suggested() -> None:
     lines = [
         "rm -rf /",
         "curl -X DELETE http://h/x",
@@ -277,7 +277,7 @@ REASONS = {
 }
 
 
-def test_reasons_say_what_is_there() -> None:
+def test_reasons_describe_the_line() -> None:
     rules = [
         Rule(pattern=pattern, decision=Decision.PRE_APPROVED)
         for pattern in ("cd src", "cat", "git checkout")
@@ -288,7 +288,7 @@ def test_reasons_say_what_is_there() -> None:
     assert judge_line("echo .en*", rules, Decision.ASK).decision is Decision.ASK
 
 
-def test_what_a_rule_says_explicitly_stays() -> None:
+def test_explicit_rule_prevents_an_offer() -> None:
     assert grantable("git push", "git push") == ()
     assert grantable("ls && git push", "git push") == ()
     assert grantable("git pull", "git push") == ("git pull",)
@@ -299,7 +299,7 @@ def offered(found: Verdict) -> list[Rule]:
 
 
 @given(LINES, RULES, DEFAULTS)
-def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
+def test_offered_rule_pre_approves_the_line(
     line: str, rules: list[Rule], default: Decision
 ) -> None:
     found = judge_line(line, rules, default)
@@ -314,7 +314,7 @@ def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
 
 
 @given(LINES, LINES, RULES, DEFAULTS)
-def test_what_is_given_for_one_line_allows_another_only_as_a_rule_would(
+def test_granted_rule_covers_other_lines_like_a_written_one(
     first: str, second: str, rules: list[Rule], default: Decision
 ) -> None:
     given_patterns = judge_line(first, rules, default).grantable

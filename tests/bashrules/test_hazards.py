@@ -102,7 +102,7 @@ def misjudged(cases: list[tuple[str, bool]], **rules: object) -> list[str]:
     return others_than(PRE, covered, **rules) + others_than(ASK, asked, **rules)
 
 
-def test_a_name_of_secrets_asks_unless_the_rule_spells_it() -> None:
+def test_name_of_a_secret_asks_unless_the_rule_names_it() -> None:
     assert others_than(ASK, [f"cat {words}" for words in SECRETS], allow=["cat"]) == []
     lines = [f"cat x && cat {words}" for words in SECRETS]
     assert others_than(Decision.BLOCKED, lines, allow=["cat"], default=Decision.BLOCKED) == []
@@ -118,7 +118,7 @@ def test_redirections_write_below_writable_folders_and_read_below_the_working_di
     assert misjudged(WRITES, allow=["ls", "cd"], writable=["scratch"]) == []
 
 
-def test_a_rule_is_for_the_working_directory() -> None:
+def test_rule_applies_to_the_working_directory() -> None:
     assert misjudged(MOVED, allow=MOVED_RULES, writable=["scratch"]) == []
 
 
@@ -177,7 +177,7 @@ NOT_RUN = [
 ]
 
 
-def test_what_lies_in_a_folder_that_is_written_unasked_is_not_run_unasked() -> None:
+def test_file_in_a_freely_writable_folder_does_not_run_without_asking() -> None:
     names = "pytest go eslint mypy npm python make cargo unknown tsc node ruff cat grep git rm cp tar mkdir"
     allow = [*names.split(), "timeout 5 make"]
     assert others_than(ASK, RUN_WRITTEN, allow=allow, writable=["scratch"]) == []
@@ -191,34 +191,34 @@ def test_what_lies_in_a_folder_that_is_written_unasked_is_not_run_unasked() -> N
     assert others_than(PRE, ["pytest scratch/a.py"], allow=["pytest"], writable=["."]) == []
 
 
-def test_a_rule_may_name_the_other_folder(judge: Judge) -> None:
+def test_rule_may_name_another_folder(judge: Judge) -> None:
     assert (
         judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).decision
         is PRE
     )
 
 
-def test_many_folders_that_a_shell_may_be_in_are_too_many(judge: Judge) -> None:
+def test_too_many_possible_folders_ask(judge: Judge) -> None:
     line = "; ".join(f"cd d{number}" for number in range(5000))
     assert judge(f"{line}; ls", allow=["cd", "ls"]).decision is ASK
 
 
-def test_a_file_is_written_unasked_only_where_no_command_of_the_line_may_have_made_links() -> None:
+def test_writing_asks_if_the_line_may_have_made_links() -> None:
     assert misjudged(LINKED, allow=LINKED_RULES, writable=["scratch"]) == []
     assert misjudged(LINKED, default=PRE, writable=["scratch"]) == []
 
 
-def test_a_writable_folder_may_be_spelled_as_people_do(judge: Judge) -> None:
+def test_writable_folder_may_be_spelled_freely(judge: Judge) -> None:
     for folder in ("scratch", "./scratch", "scratch/"):
         assert judge("ls > scratch/o", allow=["ls"], writable=[folder]).decision is PRE, folder
 
 
-def test_the_whole_working_directory_may_be_writable(judge: Judge) -> None:
+def test_whole_working_directory_may_be_writable(judge: Judge) -> None:
     assert judge("ls > o", allow=["ls"], writable=["."]).decision is PRE
     assert judge("ls > ../o", allow=["ls"], writable=["."]).decision is ASK
 
 
-def test_a_default_of_preapproved_covers_plain_commands_and_is_lowered_by_the_same_things() -> None:
+def test_preapproved_default_covers_plain_commands_with_the_same_limits() -> None:
     lines = [
         "sudo ls",
         "ls $x",
@@ -234,9 +234,9 @@ def test_a_default_of_preapproved_covers_plain_commands_and_is_lowered_by_the_sa
     assert others_than(PRE, ["ls", "make test | head", "./x a"], default=PRE) == []
 
 
-def test_a_rule_that_asks_is_not_made_stricter_by_what_it_asks_about(judge: Judge) -> None:
+def test_rule_that_asks_is_not_made_stricter(judge: Judge) -> None:
     assert judge("sudo ls", ask=["sudo"], default=Decision.BLOCKED).decision is ASK
 
 
-def test_a_script_of_several_lines_is_read_as_one(judge: Judge) -> None:
+def test_script_of_several_lines_is_one_line(judge: Judge) -> None:
     assert judge("sed '1{w x\n}' f", allow=["sed"]).decision is ASK

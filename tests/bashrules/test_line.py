@@ -139,7 +139,7 @@ REFUSED = [
 # fmt: on
 
 
-def test_plain_lines_are_read() -> None:
+def test_plain_lines_are_parsed() -> None:
     read = [
         (line, [[word.text for word in command.words] for command in read_line(line)])
         for line, _ in READ
@@ -149,7 +149,7 @@ def test_plain_lines_are_read() -> None:
 
 @pytest.mark.needs("bash")
 @given(st.lists(st.text("ab{},./*-", min_size=1, max_size=14), min_size=1, max_size=60))
-def test_brace_lists_are_what_bash_makes_of_them(words: list[str]) -> None:
+def test_brace_lists_expand_like_in_bash(words: list[str]) -> None:
     known = [(word, found) for word in words if (found := expand_braces(word)) is not None]
     for_bash = "".join(f"set -- {word}; printf '%s\\0' \"$@\"; echo;" for word, _ in known)
     printed = subprocess.run(
@@ -158,7 +158,7 @@ def test_brace_lists_are_what_bash_makes_of_them(words: list[str]) -> None:
     assert printed == "".join("".join(f"{each}\0" for each in found) + "\n" for _, found in known)
 
 
-def test_everything_else_is_refused() -> None:
+def test_other_lines_are_refused() -> None:
     assert [line for line in REFUSED if not is_refused(line)] == []
 
 
@@ -184,12 +184,12 @@ def test_redirections_are_kept_with_their_targets() -> None:
     ]
 
 
-def test_a_redirected_group_hands_its_redirections_to_its_last_command() -> None:
+def test_redirections_of_a_group_apply_to_its_last_command() -> None:
     first, last = read_line("{ a; b; } > c")
     assert (first.redirects, [redirect.target.text for redirect in last.redirects]) == ([], ["c"])
 
 
-def test_the_input_of_a_command_is_known() -> None:
+def test_input_of_a_command_is_known() -> None:
     first, second = read_line("a 0<b 3<c 2>&1 | d")
     assert [redirect.descriptor for redirect in first.redirects] == ["0", "3", "2"]
     assert [(first.at, first.piped), (second.at, second.piped)] == [(0, False), (17, True)]
@@ -200,7 +200,7 @@ def test_globs_are_marked() -> None:
     assert [word.glob for word in command.words] == [False, True, False, False]
 
 
-def test_deep_nesting_is_read_without_recursion() -> None:
+def test_deep_nesting_is_parsed_without_recursion() -> None:
     assert [
         [word.text for word in command.words]
         for command in read_line("( " * 5000 + "a" + " )" * 5000)
@@ -208,7 +208,7 @@ def test_deep_nesting_is_read_without_recursion() -> None:
 
 
 @pytest.mark.long
-def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found() -> None:
+def test_too_many_commands_ask_and_blocked_ones_are_found() -> None:
     rules = [
         Rule(pattern="ls", decision=Decision.PRE_APPROVED),
         Rule(pattern="rm", decision=Decision.BLOCKED),
@@ -222,7 +222,7 @@ def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found()
     )
 
 
-def test_so_do_more_words() -> None:
+def test_too_many_words_ask() -> None:
     rules = [Rule(pattern="ls", decision=Decision.PRE_APPROVED)]
     assert (
         judge_line("ls" + " x" * (MAX_TOKENS - 1), rules, Decision.ASK).decision

@@ -14,7 +14,7 @@ def rule(
     return Rule(pattern=pattern, decision=decision, match=list(match), not_match=list(not_match))
 
 
-def test_examples_that_hold_are_no_problem() -> None:
+def test_valid_examples_are_no_problem() -> None:
     rules = [
         rule(
             "git push",
@@ -33,7 +33,7 @@ def test_examples_that_hold_are_no_problem() -> None:
     assert check_examples(rules) == []
 
 
-def test_examples_that_do_not_hold_are_named() -> None:
+def test_invalid_examples_are_named() -> None:
     rules = [
         rule("git", PRE, match=("git log", "git -c a=b log"), not_match=("gitk", "git log")),
         rule("rm", BLOCKED, match=("ls",), not_match=("$(rm x)",)),
@@ -142,7 +142,7 @@ def test_useful_patterns_are_no_problem(pattern: str) -> None:
     assert lint_rules([rule(pattern, PRE)]) == []
 
 
-def test_the_narrower_rule_first_is_no_problem() -> None:
+def test_narrower_rule_first_is_no_problem() -> None:
     assert (
         lint_rules(
             [
@@ -156,7 +156,7 @@ def test_the_narrower_rule_first_is_no_problem() -> None:
     )
 
 
-def test_what_never_counts_grants_nothing() -> None:
+def test_ineffective_rules_grant_nothing() -> None:
     rules = [
         rule("git *", PRE),
         rule("ls", PRE),

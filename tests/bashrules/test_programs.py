@@ -97,7 +97,7 @@ def test_every_row_is_well_formed() -> None:
 
 
 @pytest.mark.parametrize("path", [*FILES, *sorted(SETS.glob("*.yaml"))], ids=lambda path: path.name)
-def test_a_file_fits_its_schema(path: Path) -> None:
+def test_table_matches_its_schema(path: Path) -> None:
     """Each key with its type, as the loader takes it; of the words in a list none is written twice, or with a blank."""
     row = SetRow if path.parent == SETS else ProgramRow
     schema = jsonschema.Draft202012Validator(msgspec.json.schema(tuple[row, ...]))  # type: ignore[valid-type]
@@ -120,12 +120,12 @@ def test_a_file_fits_its_schema(path: Path) -> None:
 @pytest.mark.parametrize(
     "row", [{"programs": "git"}, {"programs": ["git"], "flag": ["-x"]}, {"kind": ["reader"]}]
 )
-def test_a_row_that_does_not_fit_is_refused(row: dict[str, object]) -> None:
+def test_invalid_row_is_refused(row: dict[str, object]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert([row], tuple[ProgramRow, ...])
 
 
-def test_no_row_says_a_thing_twice() -> None:
+def test_row_has_no_duplicate_keys() -> None:
     twice: list[str] = []
     for path in FILES:
         for row in re.split(r"^- ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
@@ -138,11 +138,11 @@ def test_no_row_says_a_thing_twice() -> None:
     assert twice == []
 
 
-def test_every_key_is_told_of() -> None:
+def test_every_key_is_documented() -> None:
     assert described("key") == {each.name for each in fields(ProgramRow)}
 
 
-def test_a_program_stands_in_one_file() -> None:
+def test_program_is_in_one_file() -> None:
     found = Counter(
         name for path in FILES for name in {n for row in read_rows(path) for n in row.programs}
     )
@@ -150,7 +150,7 @@ def test_a_program_stands_in_one_file() -> None:
     assert set(found) == set(table_index())
 
 
-def test_every_row_does_what_its_lines_say() -> None:
+def test_examples_of_every_row_hold() -> None:
     wrong: list[str] = []
     for path, row in ROWS:
         for rule, line in examples(row.match):
@@ -209,7 +209,7 @@ def spellings(option: str, *, exact: bool, whole: bool) -> list[str]:
     return [f"{option}=v", f"{option} v", f"a {option} v", *abbreviated]
 
 
-def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrapper() -> None:
+def test_command_started_by_a_wrapper_is_judged_itself() -> None:
     wrong: list[str] = []
     for name in sorted(
         {name for name in table_index() if starts_commands(program_named(name))} - {"eval"}
@@ -221,7 +221,7 @@ def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrap
     assert wrong == []
 
 
-def test_every_builtin_of_bash_is_decided_on() -> None:
+def test_every_builtin_of_bash_has_a_decision() -> None:
     listed = subprocess.run(
         ["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True
     ).stdout
@@ -252,9 +252,7 @@ UNKNOWN = [
 ]
 
 
-def test_options_of_an_unknown_program_that_may_name_a_file_or_a_program_ask_unless_a_rule_spells_them() -> (
-    None
-):
+def test_unknown_program_options_that_may_name_files_ask_unless_named() -> None:
     allow = ["mytool", "./x.sh", "./x"]
     assert others_than(PRE, UNKNOWN_COVERED, allow=allow) == []
     assert others_than(ASK, UNKNOWN, allow=allow) == []
@@ -264,12 +262,12 @@ def test_options_of_an_unknown_program_that_may_name_a_file_or_a_program_ask_unl
     )
 
 
-def test_a_rule_may_spell_a_subcommand_that_asks_otherwise() -> None:
+def test_rule_may_name_a_subcommand_that_otherwise_asks() -> None:
     patterns = ["npm create", "npm pkg set", "yarn workspace", "gh auth token", "aws configure"]
     assert [why for each in patterns for why in others_than(PRE, [f"{each} x"], allow=[each])] == []
 
 
-def test_a_module_is_blocked_as_the_program_that_it_is() -> None:
+def test_module_is_blocked_like_its_program() -> None:
     lines = ["python -m pip install x", "python3 -I -m pip install x", "py -3 -mpip install x"]
     assert others_than(BLOCKED, lines, block=["pip install"]) == []
 
@@ -285,7 +283,7 @@ SUGGESTED = {
 }
 
 
-def test_the_rule_that_is_suggested_reaches_the_command_inside(judge: Judge) -> None:
+def test_suggested_rule_reaches_the_inner_command(judge: Judge) -> None:
     assert {line: judge(line).suggestion for line in SUGGESTED} == SUGGESTED
 
 

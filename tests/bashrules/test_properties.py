@@ -79,7 +79,7 @@ def test_every_line_gets_a_verdict_with_a_reason(
 
 
 @given(LINES, RULES, DECISIONS, PATTERNS, st.integers(0, 4))
-def test_a_blocked_rule_never_loosens(
+def test_blocked_rule_never_loosens(
     line: str, rules: list[Rule], default: Decision, pattern: str, place: int
 ) -> None:
     before = judge_line(line, rules, default).decision
@@ -89,7 +89,7 @@ def test_a_blocked_rule_never_loosens(
 
 
 @given(LINES, RULES)
-def test_a_stricter_default_never_loosens(line: str, rules: list[Rule]) -> None:
+def test_stricter_default_never_loosens(line: str, rules: list[Rule]) -> None:
     verdicts = [STRICTNESS.index(judge_line(line, rules, default).decision) for default in Decision]
     assert verdicts == sorted(verdicts)
 
@@ -205,7 +205,7 @@ def test_very_long_lines_are_judged_at_once() -> None:
     assert [piece for piece, seconds in taken.items() if seconds > 80 * a_moment()] == []
 
 
-def test_the_library_loads_nothing_but_what_it_needs() -> None:
+def test_library_loads_only_its_own_modules() -> None:
     code = (
         "import sys, msgspec, yaml, forge_cli; before = set(sys.modules)\n"
         "import forge_cli.bashrules.lint\n"

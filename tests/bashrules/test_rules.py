@@ -40,7 +40,7 @@ def lists(*many: list[Rule]) -> list[RuleList]:
         ([rule("git", ASK)], [rule("git", ASK)], ASK, "worker"),
     ],
 )
-def test_of_several_lists_the_strictest_match_counts(
+def test_strictest_match_of_several_lists_counts(
     worker: list[Rule], user: list[Rule], expected: Decision, origin: str | None
 ) -> None:
     verdict = LineJudge([RuleList("worker", worker), RuleList("user", user)], ASK).judge("git push")
@@ -58,7 +58,7 @@ def test_of_several_lists_the_strictest_match_counts(
         "git push",
     ],
 )
-def test_a_rule_that_asks_holds_for_other_spellings_of_its_command(line: str) -> None:
+def test_rule_that_asks_covers_other_spellings_of_its_command(line: str) -> None:
     asks = rule("git push", ASK)
     for rules, default, expected in (
         ([asks, rule("git", PRE), rule("/usr/bin/git", PRE)], ASK, ASK),
@@ -71,7 +71,7 @@ def test_a_rule_that_asks_holds_for_other_spellings_of_its_command(line: str) ->
     assert LineJudge(lists([asks]), BLOCKED).judge(f"{line} && git log").decision is BLOCKED
 
 
-def test_a_rule_that_asks_leaves_other_commands_alone() -> None:
+def test_rule_that_asks_leaves_other_commands_alone() -> None:
     judge = LineJudge(
         lists([rule("git push", ASK), rule("rm", ASK), rule("git", PRE), rule("ls", PRE)]), ASK
     )
@@ -114,12 +114,12 @@ def test_each_part_may_be_covered_by_another_list() -> None:
         ("git\0", "a command cannot contain a NUL character"),
     ],
 )
-def test_every_verdict_says_why(line: str, reason: str) -> None:
+def test_every_verdict_has_a_reason(line: str, reason: str) -> None:
     rules = [rule("git push", ASK, "people push"), rule("git", PRE), rule("git reset", BLOCKED)]
     assert LineJudge(lists(rules), ASK).judge(line).reason == reason
 
 
-def test_the_parts_of_a_line_that_is_not_plain_are_shown(judge: Judge) -> None:
+def test_parts_of_a_line_that_is_not_plain_are_shown(judge: Judge) -> None:
     verdict = judge("git log && echo $(id -u) | wc", allow=["git"])
     assert [
         (part.text, part.decision, part.nested, part.why is not None) for part in verdict.parts
@@ -159,7 +159,7 @@ def test_padding_and_escapes_do_not_reach_the_prompt(judge: Judge) -> None:
         ("xargs git", None),
     ],
 )
-def test_a_pattern_is_suggested_where_one_would_help(
+def test_pattern_is_suggested_if_it_would_help(
     line: str, pattern: str | None, judge: Judge
 ) -> None:
     already = ["ls"] if ";" in line else []
@@ -169,7 +169,7 @@ def test_a_pattern_is_suggested_where_one_would_help(
         assert judge(line, allow=[*already, pattern]).decision is PRE
 
 
-def test_nothing_is_suggested_against_a_rule(judge: Judge) -> None:
+def test_pattern_is_not_suggested_against_a_rule(judge: Judge) -> None:
     assert judge("git push", ask=["git push"]).suggestion is None
     assert judge("git push", block=["git push"]).suggestion is None
 
@@ -193,7 +193,7 @@ def test_nothing_is_suggested_against_a_rule(judge: Judge) -> None:
         ("PATH=. git log", ASK),
     ],
 )
-def test_a_rule_with_assignments_is_for_exactly_these(line: str, expected: Decision) -> None:
+def test_rule_with_assignments_covers_exactly_these(line: str, expected: Decision) -> None:
     rules = [
         rule("git fetch", ASK),
         rule("git push", BLOCKED),
@@ -203,6 +203,6 @@ def test_a_rule_with_assignments_is_for_exactly_these(line: str, expected: Decis
     assert LineJudge(lists(rules), ASK).judge(line).decision is expected
 
 
-def test_what_asks_without_assignments_asks_with_them() -> None:
+def test_command_that_asks_also_asks_with_assignments() -> None:
     rules = [rule("git fetch", ASK), rule("X=1 git fetch", PRE)]
     assert LineJudge(lists(rules), PRE).judge("X=1 git fetch").decision is ASK

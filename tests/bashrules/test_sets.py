@@ -27,7 +27,7 @@ FILES = (
 
 
 @each_row("path", sorted(DATA.glob("*.yaml")))
-def test_the_lines_of_a_set(path: Path) -> None:
+def test_examples_of_each_set_hold(path: Path) -> None:
     name = path.stem
     judge = LineJudge([RuleList("", [Rule(use=name)])], Decision.ASK)
     failures = []
@@ -93,9 +93,7 @@ def test_harmful_lines_always_ask(repository: Project) -> None:
     assert {line: said for line, said in found.items() if said[0] == "preApproved"} == {}
 
 
-def test_what_is_read_stays_in_the_zones_and_is_no_secret(
-    repository: Project, tmp_path: Path
-) -> None:
+def test_reads_stay_in_the_zones_and_avoid_secrets(repository: Project, tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_text("x")
     os.symlink(tmp_path / "outside.txt", repository.folder / "link.txt")
     os.symlink(tmp_path, repository.folder / "linked")
@@ -133,9 +131,7 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(
 
 
 @pytest.mark.parametrize("spelled", ["relative", "absolute"])
-def test_links_that_lead_out_are_not_followed_unasked(
-    unheld: Project, tmp_path: Path, spelled: str
-) -> None:
+def test_links_out_of_the_zones_ask(unheld: Project, tmp_path: Path, spelled: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file.txt").write_text("x")
@@ -184,7 +180,7 @@ def test_links_that_lead_out_are_not_followed_unasked(
     assert _asks(verdicts(unheld, named_lines)) == named_lines
 
 
-def test_the_star_of_the_shell_finds_no_hidden_file(repository: Project) -> None:
+def test_shell_glob_matches_no_hidden_file(repository: Project) -> None:
     repository.write("config/.env.local", "KEY=1\n")
     found = verdicts(
         repository,
@@ -202,7 +198,7 @@ def test_the_star_of_the_shell_finds_no_hidden_file(repository: Project) -> None
     assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 4, found
 
 
-def test_a_glob_that_finds_a_folder_named_like_an_option_asks(repository: Project) -> None:
+def test_glob_that_matches_a_folder_named_like_an_option_asks(repository: Project) -> None:
     lines = ["sort *.txt", 'for f in *.txt; do sort "$f"; done', "grep -r x . --include=*.t*t"]
     assert {said for said, _ in verdicts(repository, lines).values()} == {"preApproved"}
     for name in ("-oMakefile.txt", "--include=[.]env.txt"):
@@ -229,7 +225,7 @@ def test_secrets_of_another_zone_ask(repository: Project, tmp_path: Path) -> Non
     assert [said for said, _ in found.values()] == ["preApproved", "ask", "ask", "ask"], found
 
 
-def test_approve_names_the_row(repository: Project) -> None:
+def test_approve_command_names_the_row(repository: Project) -> None:
     done = repository.forge("approve", "coder", "shell", "command=git log -3 | head -5")
     assert done.returncode == 0
     assert "part:   git log -3 -> preApproved (toolsets.shell.rules[0] git log)" in done.stdout
@@ -242,14 +238,14 @@ def test_approve_names_the_row(repository: Project) -> None:
     assert (answer["rule"], answer["risk"]) == ("toolsets.shell.rules[2]", "high")
 
 
-def test_a_blocked_rule_wins_over_a_set_and_an_asking_one_before_it(repository: Project) -> None:
+def test_earlier_blocking_or_asking_rule_overrides_a_set(repository: Project) -> None:
     rules = "[{pattern: git log, approval: ask}, {use: reading}, {pattern: cat, approval: blocked}]"
     repository.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: {rules}}}}}\n")
     found = verdicts(repository, ["git log", "cat README.md", "git diff"], "worker.yaml")
     assert [said for said, _ in found.values()] == ["ask", "blocked", "preApproved"]
 
 
-def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> None:
+def test_line_outside_a_set_is_judged_by_other_rules(repository: Project) -> None:
     """A set only pre-approves: a later rule may, or one of the user, or an answer for the session."""
     asks = {
         "git branch new": "git branch",
@@ -274,7 +270,7 @@ def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> No
     assert [said for said, _ in verdicts(repository, list(asks), "worker.yaml").values()] == covered
 
 
-def test_a_link_that_the_line_itself_may_make_asks(repository: Project) -> None:
+def test_link_that_the_line_may_make_asks(repository: Project) -> None:
     rules = "".join(
         f", {{pattern: {name}, approval: preApproved}}" for name in ("ln", "tar", "mkdir", "cp")
     )
@@ -301,7 +297,7 @@ def _asks(found: dict[str, tuple[str, str]]) -> list[str]:
     return [line for line, (verdict, _) in found.items() if verdict == "ask"]
 
 
-def test_a_search_that_reads_hidden_files_asks_however_it_is_spelled(unheld: Project) -> None:
+def test_search_of_hidden_files_asks_in_every_spelling(unheld: Project) -> None:
     unheld.write("sub/.env", "KEY=1\n")
     asking = [
         "rg -0uu KEY sub",
@@ -317,7 +313,7 @@ def test_a_search_that_reads_hidden_files_asks_however_it_is_spelled(unheld: Pro
     assert _asks(verdicts(unheld, ["rg -n KEY", "rg KEY sub"])) == []
 
 
-def test_what_a_listing_names_is_not_read_where_nothing_holds_the_line(unheld: Project) -> None:
+def test_unconfined_line_asks_before_reading_listed_names(unheld: Project) -> None:
     unheld.write("sub/.env", "KEY=1\n")
     asking = [
         "find . -name sub | xargs rg -uu KEY",
@@ -340,7 +336,7 @@ def test_what_a_listing_names_is_not_read_where_nothing_holds_the_line(unheld: P
 @pytest.mark.parametrize(
     "name", [".ignore", ".gitignore", ".rgignore", ".git/info/exclude", "sub/.ignore"]
 )
-def test_a_search_asks_where_a_file_may_take_secrets_back(unheld: Project, name: str) -> None:
+def test_search_asks_if_a_file_may_include_secrets(unheld: Project, name: str) -> None:
     unheld.write("sub/.env", "KEY=1\n")
     unheld.write(name, "x\n!.env*\n")
     asking = [
@@ -353,7 +349,7 @@ def test_a_search_asks_where_a_file_may_take_secrets_back(unheld: Project, name:
     assert _asks(verdicts(unheld, [*asking, "rg KEY src"], UNHELD)) == asking
 
 
-def test_an_example_of_settings_may_be_searched(repository: Project) -> None:
+def test_example_of_settings_may_be_searched(repository: Project) -> None:
     repository.write(".env.example", "KEY=\n")
     repository.write(".gitignore", ".env*\n!.env.example\nbuild\n")
     assert _asks(verdicts(repository, ["rg KEY", "rg --files"])) == []
@@ -381,7 +377,7 @@ def test_git_compares_plain_folders_outside_of_a_repository(project: Project) ->
     assert _asks(verdicts(project, lines, "w.yaml")) == lines[: len(asking)]
 
 
-def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None:
+def test_npx_is_covered_if_its_tool_is_installed(repository: Project) -> None:
     lines = [
         "npx tsc --noEmit 2>&1 | head -5",
         "npx eslint src",
@@ -413,7 +409,7 @@ def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None
         ("pkg/a/a.go pkg/b/b.go", "preApproved"),
     ],
 )
-def test_go_build_is_covered_where_it_writes_no_program(
+def test_go_build_is_covered_if_it_writes_no_program(
     repository: Project, files: str, said: str
 ) -> None:
     for file in files.split():
@@ -424,7 +420,7 @@ def test_go_build_is_covered_where_it_writes_no_program(
     assert found["go build ./..."][0] == said, found
 
 
-def test_sets_hold_in_the_folders_of_the_project(repository: Project, tmp_path: Path) -> None:
+def test_sets_apply_in_the_folders_of_the_project(repository: Project, tmp_path: Path) -> None:
     for folder in ("backend", "node_modules/x", ".hidden", "web/app"):
         repository.write(f"{folder}/a.txt", "x\n")
     (tmp_path / "elsewhere").mkdir()
@@ -446,7 +442,7 @@ def test_sets_hold_in_the_folders_of_the_project(repository: Project, tmp_path: 
     assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 5, found
 
 
-def test_a_path_may_go_up_from_a_folder_and_stay_inside(
+def test_path_may_leave_a_folder_and_stay_inside_the_project(
     repository: Project, tmp_path: Path
 ) -> None:
     repository.write("web/app/a.ts", "x\n")
@@ -485,9 +481,7 @@ def test_a_path_may_go_up_from_a_folder_and_stay_inside(
     assert _asks(verdicts(repository, [*free, *asking])) == asking
 
 
-def test_git_in_a_folder_of_the_project_reads_as_git_there(
-    repository: Project, tmp_path: Path
-) -> None:
+def test_git_in_a_project_folder_is_covered(repository: Project, tmp_path: Path) -> None:
     repository.write("web/app/a.ts", "x\n")
     os.symlink(tmp_path, repository.folder / "out")
     free = [
@@ -515,7 +509,7 @@ def test_git_in_a_folder_of_the_project_reads_as_git_there(
     assert _asks(verdicts(repository, [*free, *asking])) == asking
 
 
-def test_find_may_start_what_reads(unheld: Project) -> None:
+def test_find_may_start_reading_commands(unheld: Project) -> None:
     unheld.write("sub/.env", "KEY=1\n")
     free = [
         "find src -name '*.py' -exec grep -n x {} +",
@@ -541,7 +535,7 @@ def test_find_may_start_what_reads(unheld: Project) -> None:
     assert _asks(verdicts(unheld, [*free, *asking], UNHELD)) == [*free, *asking]
 
 
-def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -> None:
+def test_names_of_secrets_may_be_listed_and_searched(repository: Project) -> None:
     repository.write(".env.example", "KEY=\n")
     os.symlink(".env", repository.folder / ".env.sample")
     found = verdicts(
@@ -565,7 +559,7 @@ def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -
     assert [said for said, _ in found.values()] == ["preApproved"] * 6 + ["ask"] * 7, found
 
 
-def test_where_nothing_confines_only_plain_forms_count(unheld: Project) -> None:
+def test_only_plain_forms_count_without_confinement(unheld: Project) -> None:
     asking = [
         *("cargo --version", "rustc -V", "node -v", "java -version", "cargo version", "git --help"),
         *(
@@ -621,7 +615,7 @@ def test_where_nothing_confines_only_plain_forms_count(unheld: Project) -> None:
     assert _asks(verdicts(unheld, [*asking, *plain], UNHELD)) == asking
 
 
-def test_a_line_that_other_rules_allow_as_well_is_not_held(repository: Project) -> None:
+def test_line_that_other_rules_allow_is_not_confined(repository: Project) -> None:
     """It runs as any other command, so that of reading only plain forms count in it."""
     asking = ["node --version; pytest", "pytest && rg --files | xargs head -1", "npm test; go env"]
     free = [
@@ -639,7 +633,7 @@ def test_a_line_that_other_rules_allow_as_well_is_not_held(repository: Project) 
     assert _asks(verdicts(repository, lines, "off.yaml")) == lines[:1]
 
 
-def test_a_session_of_a_command_takes_plain_forms_only(repository: Project) -> None:
+def test_interactive_session_accepts_only_plain_forms(repository: Project) -> None:
     lines = {
         "node --version": "ask",
         "find src -name '*.py' | xargs wc -l": "ask",

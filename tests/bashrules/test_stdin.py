@@ -50,7 +50,7 @@ READS = [
 # fmt: on
 
 
-def test_these_leave_the_next_line_alone() -> None:
+def test_programs_that_do_not_read_input_leave_the_next_line() -> None:
     assert [
         line
         for line in READS_NOTHING
@@ -58,7 +58,7 @@ def test_these_leave_the_next_line_alone() -> None:
     ] == []
 
 
-def test_these_may_take_a_piece_of_it() -> None:
+def test_programs_that_may_read_input_may_take_the_next_line() -> None:
     assert [
         line
         for line in READS

@@ -36,18 +36,18 @@ NAMES = st.lists(
 
 
 @given(st.one_of(st.text(), st.lists(ODD).map("".join)))
-def test_text_is_shown_as_everywhere_in_forge(given_text: str) -> None:
+def test_text_is_escaped_like_elsewhere_in_forge(given_text: str) -> None:
     assert text.visible(given_text) == visible(given_text)
     assert text.shortened(given_text * 20) == cut(given_text * 20, 160, "end")
     assert text.UNSEEN == UNSEEN
 
 
 @given(NAMES)
-def test_files_of_secrets_are_those_of_forge(name: str) -> None:
+def test_secret_file_names_equal_those_of_forge(name: str) -> None:
     assert FileNames().is_secret(name) == is_secret(name)
 
 
-def test_the_decisions_are_the_approvals_of_forge() -> None:
+def test_decisions_equal_the_approvals_of_forge() -> None:
     assert [each.value for each in Decision] == [each.value for each in Approval]
     assert Decision.strictest() is Decision.ASK
     assert (

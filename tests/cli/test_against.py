@@ -48,7 +48,7 @@ def change(project: Project, old: str, new: str) -> None:
     project.write("worker.yaml", project.read("worker.yaml").replace(old, new))
 
 
-def test_nothing_has_changed(cli: Cli, clerk: Project) -> None:
+def test_unchanged_worker_has_no_differences(cli: Cli, clerk: Project) -> None:
     session = next(clerk.home.glob("sessions/*.jsonl")).stem
     for name in (session, "record.jsonl"):
         done = cli("approve", "worker.yaml", "--against", name)
@@ -59,7 +59,7 @@ def test_nothing_has_changed(cli: Cli, clerk: Project) -> None:
         ]
 
 
-def test_every_change_is_told_with_its_reasons(cli: Cli, clerk: Project) -> None:
+def test_every_change_is_reported_with_its_reasons(cli: Cli, clerk: Project) -> None:
     change(clerk, "{write: ask, delete: preApproved}", "{write: preApproved, delete: blocked}")
     change(clerk, "{write: preApproved}}", "{write: ask}}")
     done = cli("approve", "worker.yaml", "--against", "record.jsonl")
@@ -80,7 +80,7 @@ def test_every_change_is_told_with_its_reasons(cli: Cli, clerk: Project) -> None
     assert clerk.read("drafts/a.txt") == "x"
 
 
-def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
+def test_differences_are_printed_as_json(cli: Cli, clerk: Project) -> None:
     change(clerk, "{write: ask, delete: preApproved}", "{write: preApproved, delete: blocked}")
     done = cli("approve", "worker.yaml", "--against", "record.jsonl", "--json")
     found = json.loads(done.out)
@@ -98,7 +98,7 @@ def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
     assert blocked["after"]["rule"] == "sandbox.zones.notes.approval.delete"
 
 
-def test_a_tool_that_is_gone_is_refused(cli: Cli, clerk: Project) -> None:
+def test_removed_tool_counts_as_refused(cli: Cli, clerk: Project) -> None:
     change(clerk, "{filesystem: {}}", "{filesystem: {tools: [read_file]}}")
     found = json.loads(cli("approve", "worker.yaml", "--against", "record.jsonl", "--json").out)
     assert [entry["tool"] for entry in found["newlyRefused"]] == [
@@ -116,7 +116,7 @@ def test_denied_calls_count_as_asking(cli: Cli, clerk: Project) -> None:
     )
 
 
-def test_a_session_that_waits_is_judged_too(cli: Cli, clerk: Project) -> None:
+def test_parked_session_is_judged(cli: Cli, clerk: Project) -> None:
     cli("run", "worker.yaml", "go", "-p", "--on-ask", "park", "--record", "parked.jsonl")
     change(clerk, "{write: ask, delete: preApproved}", "{write: preApproved, delete: preApproved}")
     done = cli("approve", "worker.yaml", "--against", "parked.jsonl")
@@ -124,7 +124,7 @@ def test_a_session_that_waits_is_judged_too(cli: Cli, clerk: Project) -> None:
     assert "1 prompt before, 0 after" in done.out
 
 
-def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path) -> None:
+def test_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     done = cli("approve", "worker.yaml", "--against", "record.jsonl", "-C", str(tmp_path))
     assert done.code == 0
@@ -154,7 +154,7 @@ def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path
         ),
     ],
 )
-def test_what_makes_no_sense_is_told(cli: Cli, words: list[str], code: int, told: str) -> None:
+def test_invalid_arguments_are_reported(cli: Cli, words: list[str], code: int, told: str) -> None:
     done = cli("approve", "worker.yaml", *words)
     assert (done.code, done.out) == (code, "")
     assert told in done.err

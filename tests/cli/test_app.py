@@ -76,7 +76,7 @@ FOUND = lazy_commands()
 
 
 @each_row("name", COMMANDS)
-def test_the_table_says_what_the_command_says(name: str) -> None:
+def test_command_table_matches_the_commands(name: str) -> None:
     command = FOUND[name].load()
     assert (command.help or "").splitlines()[:1] == [COMMANDS[name]]
     assert command.name == name.split()[-1]
@@ -89,14 +89,14 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     ]
 
 
-def test_every_command_is_an_entry_point_and_stands_in_one_section_of_the_help() -> None:
+def test_every_command_is_an_entry_point_and_in_one_section_of_the_help() -> None:
     assert sorted(lazy_commands()) == sorted(COMMANDS)
     listed = [name for names in SECTIONS.values() for name in names]
     assert sorted(listed) == sorted({name.split()[0] for name in COMMANDS})
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_version(forge, flag: str) -> None:
+def test_version_is_printed(forge, flag: str) -> None:
     done = forge(flag)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"forge {__version__}\n", "")
 
@@ -113,7 +113,7 @@ def test_help_lists_every_command(forge, args: tuple[str, ...]) -> None:
     assert any(line[:1] == ["--debug"] for line in lines)
 
 
-def test_a_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
+def test_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
     done = probe("pass", "--nonsense")
     assert (done.returncode, done.stdout) == (2, "")
     usage = "Usage: forge probe [OPTIONS]\nTry 'forge probe --help' for help.\n"
@@ -124,12 +124,12 @@ def test_a_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
     )
 
 
-def test_a_command_ends_with_its_own_code(probe) -> None:
+def test_command_ends_with_its_own_code(probe) -> None:
     assert probe("raise typer.Exit(5)").returncode == 5
     assert probe("sys.exit(6)").returncode == 6
 
 
-def test_a_forge_error_is_a_sentence_with_its_exit_code(probe) -> None:
+def test_forge_error_is_one_message_with_its_exit_code(probe) -> None:
     done = probe(
         "raise WorkerError(Mark('w.yaml', 3, 5), 'no such toolset', hint='did you mean shell?')"
     )
@@ -137,14 +137,14 @@ def test_a_forge_error_is_a_sentence_with_its_exit_code(probe) -> None:
     assert done.stderr == "forge: w.yaml:3:5: no such toolset\n  did you mean shell?\n"
 
 
-def test_an_error_that_a_task_group_wrapped_is_the_same_sentence(probe) -> None:
+def test_error_wrapped_by_a_task_group_is_the_same_message(probe) -> None:
     done = probe(
         "raise ExceptionGroup('tasks', [ExceptionGroup('more', [UsageError('the task is empty')])])"
     )
     assert (done.returncode, done.stderr) == (2, "forge: the task is empty\n")
 
 
-def test_a_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
+def test_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
     done = probe(r"raise ValueError('two\nlines')")
     assert done.returncode == 1
     assert (
@@ -156,7 +156,7 @@ def test_a_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
     assert done.stderr.endswith("forge: internal error: ValueError: word\n")
 
 
-def test_an_error_of_the_system_names_the_file(probe) -> None:
+def test_system_error_names_the_file(probe) -> None:
     done = probe("raise OSError(28, 'No space left on device', '/full/log')")
     assert done.returncode == 1
     assert (
@@ -173,9 +173,7 @@ def test_an_error_of_the_system_names_the_file(probe) -> None:
         ("EACCES", "make it readable and writable for you"),
     ],
 )
-def test_what_the_home_does_not_take_is_told_with_the_remedy(
-    probe, number: str, remedy: str
-) -> None:
+def test_unusable_home_is_reported_with_a_remedy(probe, number: str, remedy: str) -> None:
     done = probe(
         "import errno, os; from forge_cli.files.home import forge_home; "
         f"raise OSError(errno.{number}, os.strerror(errno.{number}), str(forge_home() / 'sessions/s.lock'))"
@@ -187,7 +185,7 @@ def test_what_the_home_does_not_take_is_told_with_the_remedy(
     )
 
 
-def test_errors_cannot_repaint_the_terminal(probe) -> None:
+def test_errors_cannot_control_the_terminal(probe) -> None:
     assert probe(r"raise UsageError('a\x1b[2Jb\x9bc')").stderr == "forge: a\\x1b[2Jb\\x9bc\n"
 
 
@@ -205,7 +203,7 @@ def test_errors_cannot_repaint_the_terminal(probe) -> None:
         ([], [], False),
     ],
 )
-def test_debug_is_taken_from_anywhere_before_two_dashes(
+def test_debug_is_accepted_anywhere_before_two_dashes(
     args: list[str], left: list[str], debug: bool
 ) -> None:
     assert take_debug(args) == (left, debug)
@@ -221,7 +219,7 @@ def test_ctrl_c_is_130_and_silent(probe) -> None:
     "body", ["typer.echo(word)", "print('x' * 100_000)", "sys.stdout.write('short')"]
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_is_no_news(probe, body: str, unbuffered: str) -> None:
+def test_closed_reader_is_silent(probe, body: str, unbuffered: str) -> None:
     read, write = os.pipe()
     os.close(read)
     done = probe(body, stdout=write, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
@@ -229,7 +227,7 @@ def test_a_reader_that_leaves_is_no_news(probe, body: str, unbuffered: str) -> N
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_broken_pipe_elsewhere_is_news(probe) -> None:
+def test_other_broken_pipe_is_reported(probe) -> None:
     done = probe("raise BrokenPipeError(32, 'Broken pipe')")
     assert (done.returncode, done.stderr) == (
         1,
@@ -248,7 +246,7 @@ def test_output_that_cannot_be_written_is_one_line(forge, args: list[str]) -> No
     )
 
 
-def test_a_code_survives_output_that_nobody_reads(probe) -> None:
+def test_exit_code_survives_a_closed_output(probe) -> None:
     read, write = os.pipe()
     os.close(read)
     done = probe(
@@ -262,7 +260,7 @@ def test_a_code_survives_output_that_nobody_reads(probe) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_error_that_cannot_be_told_stops_nothing(probe, unbuffered: str) -> None:
+def test_error_that_cannot_be_printed_stops_nothing(probe, unbuffered: str) -> None:
     body = "[sys.stderr.write('x' * 9000 + chr(10)) for _ in range(9)]; print('done'); raise typer.Exit(5)"
     with open("/dev/full", "w") as full:
         done = probe(body, stderr=full, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
@@ -283,7 +281,7 @@ def test_closed_output_is_an_error_and_closed_input_is_not(closed: str, code: in
     assert (done.returncode, done.stderr) == (code, said)
 
 
-def test_an_abandoned_thread_does_not_hold_the_process_nor_its_output(probe) -> None:
+def test_abandoned_thread_does_not_block_the_process_or_its_output(probe) -> None:
     body = "threading.Thread(target=threading.Event().wait).start(); sys.stdout.write('done'); raise typer.Exit(5)"
     done = probe(body)
     assert (done.returncode, done.stdout, done.stderr) == (5, "done", "")
@@ -300,7 +298,7 @@ def test_unsupported_system_is_refused_with_the_supported_ones() -> None:
     assert done.stderr == "forge: only Linux and macOS are supported; on Windows, use WSL\n"
 
 
-def test_a_working_directory_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_missing_working_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     command = f"rmdir '{tmp_path}/gone'; exec {sys.executable} -c '{START}' run worker.yaml go"
     done = subprocess.run(

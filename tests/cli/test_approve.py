@@ -13,7 +13,7 @@ from forge_cli.testing import Project
 KEYS = ["tool", "verdict", "reason", "rule", "where", "by", "risk"]
 
 
-def test_a_verdict_in_words(cli, tester) -> None:
+def test_verdict_is_explained(cli, tester) -> None:
     done = cli("approve", "worker.yaml", "echo", "text=hi")
     where = next(
         n
@@ -58,7 +58,7 @@ VERDICTS: list[tuple[str, dict[str, object], str, str]] = [
 ]
 
 
-def test_verdicts(cli, tester) -> None:
+def test_each_call_has_its_verdict(cli, tester) -> None:
     tester.write(
         "calls",
         "".join(json.dumps({"tool": tool, "input": args}) + "\n" for tool, args, _, _ in VERDICTS),
@@ -82,7 +82,9 @@ def test_verdicts(cli, tester) -> None:
         (["echo", "--json-input", '{"text": "a"}', "times=2"], "ask"),
     ],
 )
-def test_a_verdict_for_programs_and_for_people(cli, tester, words: list[str], verdict: str) -> None:
+def test_verdict_is_printed_for_programs_and_people(
+    cli, tester, words: list[str], verdict: str
+) -> None:
     done = cli("approve", "worker.yaml", *words, "--json")
     found = json.loads(done.out)
     assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
@@ -103,7 +105,7 @@ def test_approve_lists_what_a_session_could_allow(cli, tester) -> None:
     )
 
 
-def test_a_search_in_what_may_hold_secrets_is_refused(cli, tester) -> None:
+def test_search_of_possible_secrets_is_refused(cli, tester) -> None:
     tester.write("src/.env", "KEY=x\n")
     found = json.loads(
         cli("approve", "worker.yaml", "grep_files", "path=/src/.env", "pattern=x", "--json").out
@@ -112,7 +114,7 @@ def test_a_search_in_what_may_hold_secrets_is_refused(cli, tester) -> None:
     assert found["reason"].startswith("'/src/.env' is not searched: '.env' may hold secrets")
 
 
-def test_nothing_is_executed(cli, tester) -> None:
+def test_approve_executes_nothing(cli, tester) -> None:
     cli("approve", "worker.yaml", "write_file", "path=/notes/a", "content=x")
     assert not (tester.folder / "notes" / "a").exists()
 
@@ -145,7 +147,9 @@ def test_nothing_is_executed(cli, tester) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_can_go_wrong(cli, tester, words: list[str], code: int, sentence: str) -> None:
+def test_invalid_arguments_are_reported(
+    cli, tester, words: list[str], code: int, sentence: str
+) -> None:
     done = cli("approve", *words)
     assert (done.code, done.out) == (code, "")
     assert sentence in done.err
@@ -181,7 +185,7 @@ LINES = [
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("source", ["a file", "-"])
-def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str) -> None:
+def test_batch_is_answered_line_by_line(tester, source: str) -> None:
     text = "\n".join(line for line, _, _ in LINES)
     tester.write("calls", text)
     if source == "-":
@@ -196,7 +200,7 @@ def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str)
     assert found[8]["reason"] == "line 9: the tool must be a string"
 
 
-def test_every_line_has_its_answer_an_empty_one_too(cli, tester) -> None:
+def test_every_line_has_its_answer_also_an_empty_one(cli, tester) -> None:
     tester.write("calls", '\n{"tool": "peek"}\r\n  \nbad\n')
     found = [
         json.loads(line)
@@ -206,7 +210,7 @@ def test_every_line_has_its_answer_an_empty_one_too(cli, tester) -> None:
     assert found[2]["reason"] == 'line 3 is not a {"tool", "input"} object'
 
 
-def test_a_key_that_a_line_cannot_have_is_named(cli, tester) -> None:
+def test_unknown_key_of_a_line_is_named(cli, tester) -> None:
     tester.write("calls", '{"tool": "peek", "inptu": {}}')
     (answer,) = [
         json.loads(line)
@@ -218,7 +222,7 @@ def test_a_key_that_a_line_cannot_have_is_named(cli, tester) -> None:
     )
 
 
-def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> None:
+def test_answer_precedes_the_next_line(tester, start) -> None:
     forge = start("approve", "worker.yaml", "--batch", "-", stdin=subprocess.PIPE).process
     for tool, verdict in [("peek", "preApproved"), ("deploy", "blocked"), ("nosuch", "refused")]:
         forge.stdin.write(json.dumps({"tool": tool}) + "\n")
@@ -228,14 +232,14 @@ def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> Non
     assert forge.wait(timeout=60) == 0
 
 
-def test_the_module_of_a_worker_cannot_spoil_the_answers(tester) -> None:
+def test_module_of_a_worker_cannot_corrupt_the_answers(tester) -> None:
     tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
     done = tester.forge("approve", "worker.yaml", "peek", "--json")
     assert json.loads(done.stdout)["verdict"] == "preApproved"
     assert done.stderr == "imported\n"
 
 
-def test_words_of_the_answer_are_escaped(cli, tester) -> None:
+def test_answer_texts_are_escaped(cli, tester) -> None:
     out = cli("approve", "worker.yaml", "no\x1b[2Jsuch").out
     assert out.startswith("refused: no\\x1b[2Jsuch\n")
     assert "\x1b" not in out
@@ -243,9 +247,7 @@ def test_words_of_the_answer_are_escaped(cli, tester) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize(("section", "why"), [("{try: off}", "'try' is not off"), ("{}", None)])
-def test_a_line_that_is_not_tried_has_its_reason(
-    project: Project, cli, section: str, why: str | None
-) -> None:
+def test_untried_line_has_its_reason(project: Project, cli, section: str, why: str | None) -> None:
     project.write("worker.yaml", f"name: w\ntoolsets: {{shell: {section}}}\n")
     done = cli("approve", "worker.yaml", "shell", "command=sh -c 'echo x > made'", "--try")
     assert (done.code, done.out.startswith("ask: shell\n"), done.err) == (0, True, ""), done
@@ -285,7 +287,7 @@ TRIED = {
 
 
 @pytest.mark.needs("overlay")
-def test_which_lines_would_be_tried_where_rules_block_and_ask(project: Project, cli) -> None:
+def test_answers_state_which_lines_would_be_tried(project: Project, cli) -> None:
     project.write("worker.yaml", RULED)
     lines = "".join(
         f"{json.dumps({'tool': 'shell', 'input': {'command': line}})}\n" for line in TRIED
@@ -299,9 +301,7 @@ def test_which_lines_would_be_tried_where_rules_block_and_ask(project: Project, 
 
 
 @pytest.mark.needs("overlay")
-def test_a_line_that_comes_to_what_is_blocked_is_blocked_by_its_trial(
-    project: Project, cli
-) -> None:
+def test_line_that_starts_a_blocked_program_is_blocked_by_its_trial(project: Project, cli) -> None:
     project.write("worker.yaml", RULED)
     done = cli("approve", "worker.yaml", "shell", "command=$(echo git) push", "--try")
     assert done.code == 0, done

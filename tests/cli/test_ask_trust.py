@@ -15,7 +15,7 @@ SECRET = "sk-ant-0123456789-0123456789-wxyz"
 QUESTION = "Use these files until one changes? [y]es, [n]o >"
 
 
-def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:
+def test_key_is_typed_without_echo(terminal, writer: Project) -> None:
     keys = terminal(
         "keys", "set", "anthropic", PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring"
     )
@@ -32,9 +32,7 @@ def with_settings(writer: Project, script) -> None:
     writer.write(".forge/config.yaml", "trace: quiet # \x1b[2J\n")
 
 
-def test_a_projects_settings_are_shown_and_used_after_a_yes(
-    terminal, writer: Project, script
-) -> None:
+def test_project_settings_are_shown_and_used_after_a_yes(terminal, writer: Project, script) -> None:
     with_settings(writer, script)
     writer.write(".forge/config.yaml", "trace: quiet\n")
     first = terminal("run", "worker.yaml", "Go.")
@@ -51,7 +49,7 @@ def test_a_projects_settings_are_shown_and_used_after_a_yes(
     assert "completed" not in second.text
 
 
-def test_the_second_time_only_the_difference_is_shown(terminal, writer: Project, script) -> None:
+def test_second_question_shows_only_the_difference(terminal, writer: Project, script) -> None:
     script("{text: Done.}")
     writer.write("AGENTS.md", "Be kind.\n")
     writer.write(".forge/config.yaml", "trace: quiet\nlimits: {max_turns: 5}\n")
@@ -93,7 +91,7 @@ def test_ctrl_c_and_esc_leave_the_command(
 
 
 @pytest.mark.long
-def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(
+def test_answer_other_than_yes_ignores_the_settings_and_asks_again_next_time(
     terminal, writer: Project, script
 ) -> None:
     with_settings(writer, script)
@@ -117,7 +115,7 @@ def test_question_has_no_status_line_below(terminal, writer: Project, script) ->
 
 
 @pytest.mark.parametrize("source", ["printf words |", "< words.txt"])
-def test_a_question_is_asked_on_the_terminal_where_standard_input_is_something_else(
+def test_question_uses_the_terminal_although_standard_input_is_redirected(
     terminal, writer: Project, script, source: str
 ) -> None:
     writer.write("words.txt", "words")

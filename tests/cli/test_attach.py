@@ -37,9 +37,7 @@ def attached(*files: str) -> list[str]:
     return [word for file in files for word in ("--attach", file)]
 
 
-def test_the_record_keeps_what_went_along_so_that_the_session_can_go_on(
-    cli, reader: Project
-) -> None:
+def test_attachments_are_logged_for_a_resumed_session(cli, reader: Project) -> None:
     files = ["note.txt", "image.png", "deep/er/other.txt"]
     done = cli("run", "worker.yaml", "look", "--json", *attached(*files))
     assert done.code == 0
@@ -55,7 +53,7 @@ def test_the_record_keeps_what_went_along_so_that_the_session_can_go_on(
     assert other["name"] == "other.txt"
 
 
-def test_a_scripted_model_ignores_them(cli, reader: Project) -> None:
+def test_scripted_model_ignores_attachments(cli, reader: Project) -> None:
     done = cli("run", "worker.yaml", "look", "-p", *attached("note.txt", "paper.pdf"))
     assert (done.code, done.out, done.err) == (0, "look, said.\n", "")
 
@@ -70,7 +68,7 @@ def test_attachment_without_files_adds_no_names(cli, reader: Project) -> None:
     }
 
 
-def test_another_file_is_another_request(cli, reader: Project) -> None:
+def test_changed_attachment_is_another_request(cli, reader: Project) -> None:
     def digest() -> str:
         lines = cli("run", "worker.yaml", "look", "--json", *attached("note.txt")).out.splitlines()
         (found,) = [
@@ -84,7 +82,7 @@ def test_another_file_is_another_request(cli, reader: Project) -> None:
     assert digest() != first
 
 
-def test_a_name_that_is_no_text(cli, reader: Project) -> None:
+def test_file_name_that_is_not_text_is_accepted(cli, reader: Project) -> None:
     name = "odd\udcff\x1b[2J.txt"
     (reader.folder / name).write_text("x")
     done = cli("run", "worker.yaml", "look", "--json", *attached(name))
@@ -118,7 +116,7 @@ def test_invalid_attachment_ends_the_run_before_it_starts(
     assert bool(hint) == ("file" in problem)
 
 
-def test_a_file_that_is_too_large(cli, reader: Project) -> None:
+def test_too_large_file_is_an_error(cli, reader: Project) -> None:
     with open(reader.folder / "large", "wb") as large:
         large.truncate(LARGEST + 1)
     done = cli("run", "worker.yaml", "look", *attached("large"))
@@ -126,12 +124,12 @@ def test_a_file_that_is_too_large(cli, reader: Project) -> None:
     assert done.err == "forge: --attach large: 20971521 bytes are too much; the most is 20971520\n"
 
 
-def test_files_are_looked_for_where_the_caller_stands(cli, reader: Project) -> None:
+def test_files_are_relative_to_the_directory_of_the_caller(cli, reader: Project) -> None:
     assert cli("run", "worker.yaml", "look", "-C", "deep", *attached("note.txt")).code == 0
     assert cli("run", "worker.yaml", "look", "-C", "deep", *attached("er/other.txt")).code == 2
 
 
-def test_an_image_a_text_and_what_the_model_cannot_see(
+def test_images_texts_and_unsupported_files_are_described(
     cli, reader: Project, server: ChatServer
 ) -> None:
     server.will(says("Seen."))
@@ -150,7 +148,7 @@ def test_an_image_a_text_and_what_the_model_cannot_see(
     )
 
 
-def test_a_program_can_attach_as_well(reader: Project) -> None:
+def test_program_can_attach_files(reader: Project) -> None:
     heard: list[Message] = []
 
     class Listening:

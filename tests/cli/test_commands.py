@@ -87,7 +87,7 @@ def site(project: Project, tmp_path: Path) -> Site:
     return Site(project, tmp_path / "site")
 
 
-def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: Site) -> None:
+def test_plugin_function_and_app_are_commands_not_imported_by_the_help(site: Site) -> None:
     site.add(
         "greeter",
         "command.greet = greeter:greet",
@@ -142,7 +142,7 @@ def test_failing_plugin_command_is_reported_in_a_sentence(site: Site) -> None:
 
 
 @pytest.mark.long
-def test_a_broken_one_is_a_row_of_the_plugins(site: Site) -> None:
+def test_broken_plugin_command_is_a_row_of_the_plugins(site: Site) -> None:
     site.add(
         "greeter",
         "command.greet = greeter:greet",
@@ -163,7 +163,7 @@ def test_a_broken_one_is_a_row_of_the_plugins(site: Site) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["run", "tools", "tools.list", "run.fast", "batch.status"])
-def test_forge_keeps_the_names_of_its_own_commands(site: Site, name: str) -> None:
+def test_built_in_command_names_cannot_be_replaced(site: Site, name: str) -> None:
     site.add("greeter", f"command.{name} = greeter:greet")
     code, out, _ = site.forge(*name.split("."), "--help")
     assert (code, "Greet" in out, site.seen.exists()) == (0, False, False)
@@ -185,9 +185,7 @@ def test_command_of_two_packages_is_refused(site: Site) -> None:
     )
 
 
-def test_a_package_that_may_not_load_brings_no_command(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_excluded_package_provides_no_command(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.add("greeter", "command.greet = greeter:greet")
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "other")
     assert site.forge("greet")[0] == 2

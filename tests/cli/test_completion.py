@@ -61,7 +61,7 @@ def test_completion_offers_matching_words(words: list[str], found: list[str]) ->
     assert complete(words) == found
 
 
-def test_at_the_start_there_is_every_command() -> None:
+def test_empty_word_offers_every_command() -> None:
     assert complete([""]) == sorted({name.split()[0] for name in COMMANDS})
     assert complete([]) == complete([""])
 
@@ -149,7 +149,7 @@ def test_zsh_completes_by_its_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shell", "told"), [("tcsh", "the shell 'tcsh' is not one of bash"), ("", "SHELL is not set")]
 )
-def test_another_shell_is_a_sentence(cli, monkeypatch, shell: str, told: str) -> None:
+def test_unsupported_shell_is_an_error(cli, monkeypatch, shell: str, told: str) -> None:
     monkeypatch.setenv("SHELL", f"/bin/{shell}" if shell else "")
     done = cli("--install-completion")
     assert (done.code, done.out) == (2, "")

@@ -72,7 +72,7 @@ def test_config_without_files_shows_defaults(shown, project: Project) -> None:
     }
 
 
-def test_each_value_with_its_place(
+def test_each_value_is_shown_with_its_place(
     shown, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.home.mkdir()
@@ -102,7 +102,7 @@ def trust_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     TrustStore(forge_home()).add_file(project.folder / ".forge/config.yaml")
 
 
-def test_rules_of_both_files_hold(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_of_both_files_apply(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text(USER)
     project.write(".forge/config.yaml", PROJECT)
@@ -138,7 +138,9 @@ def test_keys_and_addresses_show_no_secret(
     assert "hunter22" not in text
 
 
-def test_another_folder(shown, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_of_another_folder_is_shown(
+    shown, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.write("sub/.forge/config.yaml", "trace: debug\n")
     monkeypatch.setenv("FORGE_HOME", str(project.home))
     TrustStore(forge_home()).add_file(project.folder / "sub/.forge/config.yaml")
@@ -146,7 +148,7 @@ def test_another_folder(shown, project: Project, monkeypatch: pytest.MonkeyPatch
     assert shown()["trace"] == (None, "default", None)
 
 
-def test_the_table_has_room_for_the_places(
+def test_table_has_room_for_the_places(
     cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(project.home.parent))
@@ -190,7 +192,7 @@ def test_invalid_config_is_an_error_with_its_place(
     assert says in found["detail"]
 
 
-def test_a_run_says_who_named_what_is_not_a_model(
+def test_invalid_model_names_its_source(
     cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.home.mkdir(exist_ok=True)
@@ -242,7 +244,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("line", SET)
-def test_a_setting_is_written_and_all_else_stays(cli, project: Project, line: str) -> None:
+def test_setting_is_written_without_other_changes(cli, project: Project, line: str) -> None:
     key, value = line.split(" ")
     file = project.home / "config.yaml"
     file.parent.mkdir(exist_ok=True)
@@ -254,7 +256,7 @@ def test_a_setting_is_written_and_all_else_stays(cli, project: Project, line: st
 
 
 @pytest.mark.parametrize("line", YAML_WORDS)
-def test_a_value_is_read_as_it_would_be_in_the_file(cli, project: Project, line: str) -> None:
+def test_value_is_parsed_as_in_the_file(cli, project: Project, line: str) -> None:
     key, _, value = line.partition(" ")
     done = cli("config", "set", key, value)
     assert done.code == 0, done

@@ -31,7 +31,7 @@ def test_docs_in_a_pipe_prints_the_markdown(cli, name: str) -> None:
     assert (done.code, done.out) == (0, (ROOT / "docs" / "mcp.md").read_text())
 
 
-def test_a_page_that_is_not_there(cli) -> None:
+def test_missing_page_is_an_error(cli) -> None:
     done = cli("docs", "wokers")
     assert (done.code, done.err) == (
         2,
@@ -57,7 +57,7 @@ def test_links_become_commands() -> None:
 
 
 @pytest.mark.long
-def test_on_a_terminal_it_has_its_width(terminal, project) -> None:
+def test_docs_on_a_terminal_fit_its_width(terminal, project) -> None:
     plain = terminal("docs", "approvals", columns=60)
     assert plain.end() == 0
     assert plain.lines[0] == "# Approvals"

@@ -92,7 +92,7 @@ def test_doctor_json_has_its_documented_shape(cli) -> None:
 
 
 @pytest.mark.needs("Landlock")
-def test_the_weaker_mechanism_is_named_as_such(project: Project, tmp_path: Path) -> None:
+def test_weaker_mechanism_is_named(project: Project, tmp_path: Path) -> None:
     env = {"PATH": str(tmp_path)}
     found = json.loads(project.forge("doctor", "--json", env=env).stdout)
     assert found["isolation"] == {"level": "weaker", "mechanism": "Landlock"}
@@ -128,9 +128,7 @@ def test_doctor_report_for_people(cli, project: Project) -> None:
 @pytest.mark.long
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("value", ["{}", "unix://{}", "unix:path={},guid=1"])
-def test_sockets_that_commands_may_not_use_are_listed(
-    cli, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_forbidden_sockets_are_listed(cli, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
         path = f"{folder}/s"
         server.bind(path)
@@ -142,7 +140,7 @@ def test_sockets_that_commands_may_not_use_are_listed(
     assert "sandbox.read" in row["detail"]
 
 
-def test_keys_are_seen_and_never_shown(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_reported_but_not_shown(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = checks(cli("doctor", "--json"))
     assert not absent["model.anthropic"]["ok"]
     assert absent["model.anthropic"]["remedy"].startswith("ANTHROPIC_API_KEY is not set")
@@ -163,7 +161,7 @@ def test_keys_are_seen_and_never_shown(cli, monkeypatch: pytest.MonkeyPatch) -> 
         assert SECRET not in done.out + done.err
 
 
-def test_a_plugin_that_works(cli, plugin) -> None:
+def test_working_plugin_is_ok(cli, plugin) -> None:
     plugin("forge-tools-weather", WEATHER, "weather")
     done = cli("doctor", "--json")
     assert (done.code, done.err) == (0, "printed on import\n")
@@ -213,7 +211,7 @@ def test_conclusion_names_the_remedy_of_each_failed_check(
     assert last == f"one thing to do: executable.one: correct it, or remove {tools / 'one'}"
 
 
-def test_a_provider_that_is_broken(cli, plugin) -> None:
+def test_broken_provider_is_reported(cli, plugin) -> None:
     plugin("forge-model-echo", "1 / 0", "model.echo")
     done = cli("doctor", "--json")
     assert done.code == 1
@@ -229,7 +227,7 @@ def test_a_provider_that_is_broken(cli, plugin) -> None:
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("inside", ["", "deeper/still"])
-def test_a_home_that_is_a_file(
+def test_home_that_is_a_file_is_reported(
     cli, project: Project, monkeypatch: pytest.MonkeyPatch, inside: str
 ) -> None:
     project.home.write_text("in the way")
@@ -246,12 +244,12 @@ def test_a_home_that_is_a_file(
 
 
 @pytest.mark.needs("user")
-def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
+def test_unwritable_home_is_reported(cli, project: Project) -> None:
     project.home.mkdir(mode=0o500)
     assert cli("doctor").code == 1
 
 
-def test_a_home_where_no_file_can_be_made(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_without_room_for_files_is_reported(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_HOME", "/proc/x")
     assert checks(cli("doctor", "--json"))["home"]["detail"].startswith(
         "/proc/x: /proc is not writable: "
@@ -267,7 +265,7 @@ def test_a_home_where_no_file_can_be_made(cli, monkeypatch: pytest.MonkeyPatch) 
         ("- a list", ":1:1: "),
     ],
 )
-def test_a_config_that_is_broken(cli, project: Project, text: str, problem: str) -> None:
+def test_broken_config_is_reported(cli, project: Project, text: str, problem: str) -> None:
     project.home.mkdir()
     file = project.home / "config.yaml"
     file.write_text(text)

@@ -30,12 +30,12 @@ def own(project):
     return path
 
 
-def test_a_shipped_worker_runs_by_its_name(cli) -> None:
+def test_shipped_worker_runs_by_its_name(cli) -> None:
     done = cli("run", "coder", "me", "-p", *MODEL)
     assert (done.code, done.out, done.err) == (0, "hello from me\n", "")
 
 
-def test_names_work_wherever_a_worker_is_named(cli, project) -> None:
+def test_worker_names_work_in_every_command(cli, project) -> None:
     assert cli("worker", "check", "writer").out.startswith("writer: ok (worker 'writer', ")
     assert cli("worker", "show", "writer").out.startswith("writer (")
     assert "write_file" in cli("tools", "list", "writer").out
@@ -67,7 +67,7 @@ def test_run_without_a_model_names_the_ways_to_set_one(cli, monkeypatch) -> None
     )
 
 
-def test_an_unknown_name_says_what_was_meant_and_what_there_is(cli, project) -> None:
+def test_unknown_name_suggests_another_and_lists_all(cli, project) -> None:
     done = cli("run", "codr", "go")
     assert (done.code, done.err) == (
         3,
@@ -82,7 +82,7 @@ def test_an_unknown_name_says_what_was_meant_and_what_there_is(cli, project) -> 
     assert "there is no worker 'mine'; did you mean 'mine.yaml'?" in cli("approve", "mine", "x").err
 
 
-def test_a_task_in_the_place_of_the_worker_says_what_to_type(cli) -> None:
+def test_task_instead_of_a_worker_shows_the_command(cli) -> None:
     done = cli("run", "summarize this folder")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
@@ -94,7 +94,7 @@ def test_a_task_in_the_place_of_the_worker_says_what_to_type(cli) -> None:
     assert (done.code, done.err) == (3, f"forge: there is no worker 'two words'\n  {KNOWN}")
 
 
-def test_a_path_wins_over_a_name_and_says_so(cli, project) -> None:
+def test_path_takes_precedence_over_a_name_with_a_notice(cli, project) -> None:
     project.write("coder/worker.yaml", "name: coder\nmodel: script:here.yaml\n")
     project.write("coder/here.yaml", "turns:\n  - text: from the folder\n")
     done = cli("run", "coder", "go", "-p")
@@ -104,19 +104,19 @@ def test_a_path_wins_over_a_name_and_says_so(cli, project) -> None:
     )
 
 
-def test_a_folder_without_a_worker_is_not_in_the_way_of_a_name(cli, project) -> None:
+def test_folder_without_a_worker_does_not_hide_a_name(cli, project) -> None:
     project.write("writer/novel.txt", "")
     project.write("other/novel.txt", "")
     assert cli("run", "writer", "me", "-p", *MODEL).out == "hello from me\n"
     assert "this folder has no worker.yaml" in cli("run", "other", "me", "-p", *MODEL).err
 
 
-def test_the_persons_own_worker_comes_before_a_shipped_one(cli, own) -> None:
+def test_user_worker_takes_precedence_over_a_shipped_one(cli, own) -> None:
     (own.parent / "coder.yaml").write_text("name: coder\ndescription: Mine\n")
     assert cli("worker", "show", "coder", "--json").out.count("Mine") == 1
 
 
-def test_a_worker_of_the_folder_is_not_run_before_it_is_trusted(cli, project) -> None:
+def test_project_worker_does_not_run_before_it_is_trusted(cli, project) -> None:
     project.write(".forge/workers/deploy.yaml", DEPLOY)
     done = cli("run", "deploy", "go", "-p", *MODEL)
     assert (done.code, done.out) == (8, "")
@@ -132,9 +132,7 @@ def test_a_worker_of_the_folder_is_not_run_before_it_is_trusted(cli, project) ->
     )
 
 
-def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_trusted(
-    cli, project, own
-) -> None:
+def test_untrusted_project_worker_cannot_replace_another(cli, project, own) -> None:
     project.write(".forge/workers/coder.yaml", ROGUE)
     project.write(".forge/workers/deploy.yaml", DEPLOY)
     done = cli("run", "coder", "me", "-p", *MODEL)
@@ -146,7 +144,7 @@ def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_tr
     assert cli("approve", "coder", "shell", "command=git push").out.startswith("blocked: shell")
 
 
-def test_resume_command_repeats_what_was_typed(cli, project) -> None:
+def test_resume_command_repeats_the_typed_arguments(cli, project) -> None:
     project.write("two.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]\n")
     done = cli("run", "coder", "go", "-m", "script:two.yaml", "--max-turns", "1")
     assert done.code == 5
@@ -222,7 +220,7 @@ def test_trust_from_the_terminal_lasts_until_a_file_changes(project, terminal) -
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
-def test_anything_but_yes_is_no(project, terminal, answer: str) -> None:
+def test_answer_other_than_yes_is_no(project, terminal, answer: str) -> None:
     project.write(".forge/workers/deploy.yaml", DEPLOY)
     screen = terminal("run", "deploy", "me", *MODEL)
     screen.expect(QUESTION)

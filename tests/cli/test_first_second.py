@@ -52,7 +52,9 @@ def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", SIGNALS)
-def test_in_the_first_second(tester, start, number: signal.Signals) -> None:
+def test_signal_in_the_first_second_ends_with_its_code(
+    tester, start, number: signal.Signals
+) -> None:
     chance = random.Random(number)
     for _ in range(2):
         signal_early(start, chance.choice(COMMANDS), number, chance.uniform(0, FIRST))
@@ -60,7 +62,9 @@ def test_in_the_first_second(tester, start, number: signal.Signals) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("number", SIGNALS)
-def test_after_the_result(tester, start, number: signal.Signals) -> None:
+def test_signal_after_the_result_ends_with_either_code(
+    tester, start, number: signal.Signals
+) -> None:
     forge = start("run", "worker.yaml", "go", "--output-format", "json")
     told = json.loads(forge.process.stdout.readline())["exitCode"]
     forge.signal(number)
@@ -71,7 +75,7 @@ def test_after_the_result(tester, start, number: signal.Signals) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_at_many_moments_of_the_first_second(
+def test_signals_at_many_moments_of_the_first_second_end_with_their_code(
     tester, start, command: tuple[str, ...], number: signal.Signals
 ) -> None:
     chance = random.Random()

@@ -29,12 +29,12 @@ def keep(project: Project, lines: list[str]) -> str:
     return session
 
 
-def test_there_is_a_log_of_every_version() -> None:
+def test_logs_of_every_version_are_tested() -> None:
     assert {int(path.name[1]) for path in LOGS} == set(range(1, VERSION + 1))
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
-def test_it_opens(cli, keeper: Project, log: Path) -> None:
+def test_log_of_each_version_can_be_used(cli, keeper: Project, log: Path) -> None:
     session = keep(keeper, log.read_text().splitlines())
     assert cli("sessions", "verify", session).out == f"{session}: ok, 13 lines\n"
     shown = cli("sessions", "show", session)
@@ -46,9 +46,7 @@ def test_it_opens(cli, keeper: Project, log: Path) -> None:
     assert cli("sessions", "verify", session).code == 0
 
 
-def test_a_newer_one_is_shown_as_far_as_it_can_be_read_and_not_resumed(
-    cli, keeper: Project
-) -> None:
+def test_newer_log_is_shown_but_not_resumed(cli, keeper: Project) -> None:
     lines = LOGS[0].read_text().replace('{"v": 1,', '{"v": 2,').splitlines()
     session = keep(keeper, lines)
     done = cli("run", "worker.yaml", "more", "-r", session, "-p")

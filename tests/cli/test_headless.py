@@ -125,7 +125,7 @@ def ends(project, args: tuple[str, ...], stdin: str) -> None:
     assert done.returncode == 0 or done.stderr
 
 
-def test_the_whole_tree_is_in_the_table() -> None:
+def test_every_command_is_tested_without_a_terminal() -> None:
     assert {" ".join(path) for path in COMMANDS} == set(overview.COMMANDS)
 
 
@@ -135,7 +135,7 @@ def test_the_whole_tree_is_in_the_table() -> None:
     DRAW,
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
-def test_it_ends(tester, args: tuple[str, ...], stdin: str) -> None:
+def test_command_without_a_terminal_ends(tester, args: tuple[str, ...], stdin: str) -> None:
     ends(tester, args, stdin)
 
 
@@ -149,5 +149,5 @@ def test_it_ends(tester, args: tuple[str, ...], stdin: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
-def test_it_ends_with_any_input(tester, args: tuple[str, ...], stdin: str) -> None:
+def test_command_with_any_input_ends(tester, args: tuple[str, ...], stdin: str) -> None:
     ends(tester, args, stdin)

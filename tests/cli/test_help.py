@@ -71,7 +71,7 @@ def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: 
             assert read_invocation(context.meta["forge.argv"]).tool
 
 
-def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
+def test_help_of_a_tool_shows_its_fields(cli, tester) -> None:
     done = cli("tools", "call", "echo", "--worker", "worker.yaml", "--help")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
@@ -94,7 +94,7 @@ def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "chat", "web", "batch"])
-def test_many_options_are_listed_by_what_they_are_for(cli, command: str) -> None:
+def test_many_options_are_grouped(cli, command: str) -> None:
     out = cli(command, "--help").out
     groups = dict(re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", out, re.MULTILINE))
     assert [name for name in groups if name != "Arguments"][:2] == ["Often used", "Limits"]
@@ -109,7 +109,7 @@ def test_many_options_are_listed_by_what_they_are_for(cli, command: str) -> None
         assert "--output-format" in groups["Output"]
 
 
-def test_the_usage_of_run(cli) -> None:
+def test_run_help_has_its_usage_and_exit_codes(cli) -> None:
     out = cli("run", "--help").out
     assert out.startswith("Usage: forge run [OPTIONS] WORKER [TASK|-]\n")
     for code, meaning in [
@@ -157,9 +157,7 @@ def test_typos_get_a_suggestion(cli, words: list[str], sentence: str) -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_a_pipe_gets_no_colours_unless_they_are_forced(
-    cli, tester, monkeypatch, words: list[str]
-) -> None:
+def test_pipe_gets_no_colours_unless_forced(cli, tester, monkeypatch, words: list[str]) -> None:
     done = cli(*words)
     assert "\x1b" not in done.out + done.err
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -42,7 +42,7 @@ def store(
     return project.forge("keys", "set", name, stdin=value)
 
 
-def test_a_key_comes_from_standard_input_and_is_not_printed(project: Project) -> None:
+def test_key_is_read_from_standard_input_and_not_printed(project: Project) -> None:
     done = store(project, f"{SECRET}\n")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == f"ANTHROPIC_API_KEY (...wxyz) is stored in {project.home}/keys.json\n"
@@ -66,7 +66,7 @@ def test_invalid_key_is_refused_and_not_shown(project: Project, value: str, prob
     assert not value.strip() or value not in done.stderr
 
 
-def test_the_list_shows_no_more_than_the_end(
+def test_list_shows_only_the_last_characters(
     cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     KeyStore(project.home).put("ANTHROPIC_API_KEY", SECRET)
@@ -88,7 +88,7 @@ def test_the_list_shows_no_more_than_the_end(
     assert SECRET not in done.out + table.out
 
 
-def test_a_key_is_removed_once(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_removed_once(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     KeyStore(project.home).put("OPENAI_API_KEY", SECRET)
     assert cli("keys", "remove", "openai").code == 0
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -111,7 +111,7 @@ def test_doctor_and_models_know_a_stored_key(cli, project: Project) -> None:
     assert set(ready) == {True}
 
 
-def test_doctor_and_models_tell_of_keys_that_cannot_be_read(cli, project: Project) -> None:
+def test_doctor_and_models_report_unreadable_keys(cli, project: Project) -> None:
     file = project.home / "keys.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text("[")
@@ -132,7 +132,7 @@ sandbox: {{isolation: {level}}}
 
 
 @pytest.mark.long
-def test_the_provider_gets_a_stored_key_and_says_where_a_refused_one_is_from(
+def test_provider_gets_a_stored_key_and_a_refusal_names_its_source(
     api: Api, project: Project
 ) -> None:
     store(project)
@@ -151,7 +151,7 @@ def test_the_provider_gets_a_stored_key_and_says_where_a_refused_one_is_from(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["auto", "'off'"])
-def test_no_command_of_a_worker_has_a_stored_key(project: Project, level: str) -> None:
+def test_commands_of_a_worker_cannot_read_a_stored_key(project: Project, level: str) -> None:
     """Not in its environment, not in a file that it can read where it is confined; nor does the record have it."""
     store(project)
     file = project.home / "keys.json"
@@ -176,7 +176,7 @@ def test_no_command_of_a_worker_has_a_stored_key(project: Project, level: str) -
 
 
 @pytest.mark.long
-def test_code_that_is_only_looked_at_cannot_read_a_stored_key(project: Project) -> None:
+def test_inspected_code_cannot_read_a_stored_key(project: Project) -> None:
     """It sees that there is one, as it does with variables."""
     store(project)
     project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [hi]}}\n")

@@ -74,7 +74,7 @@ def at_work(builder: Project) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("next_start", ["run", "resume", "undo", "clean"])
-def test_the_copy_of_a_killed_command_goes(builder: Project, cli, next_start: str) -> None:
+def test_copy_of_a_killed_command_is_removed(builder: Project, cli, next_start: str) -> None:
     with at_work(builder) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -100,7 +100,7 @@ def test_the_copy_of_a_killed_command_goes(builder: Project, cli, next_start: st
 
 
 @pytest.mark.needs("overlay")
-def test_the_copy_of_a_command_at_work_stays(builder: Project, cli) -> None:
+def test_copy_of_a_running_command_stays(builder: Project, cli) -> None:
     with at_work(builder) as process:
         assert cli("run", "other.yaml", "hi", "-p").out == "well\n"
         done = cli("doctor", "--clean")
@@ -114,7 +114,7 @@ def test_the_copy_of_a_command_at_work_stays(builder: Project, cli) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_a_trial_that_waits_for_an_answer_stays(builder: Project, cli) -> None:
+def test_trial_that_waits_for_an_answer_stays(builder: Project, cli) -> None:
     say(builder, calls(call("shell", command="echo x > made")), "done")
     assert cli("run", "worker.yaml", "go", "-p", "--on-ask", "park").code == 10
     assert len(trials(builder)) == 1

@@ -158,7 +158,7 @@ def offer(project: Project, **changes: object) -> None:
     project.write("offer.json", json.dumps({**OFFER, **changes}))
 
 
-def test_a_lock_is_sorted_yaml_that_names_everything(clerk: Project, cli: Cli) -> None:
+def test_lock_is_sorted_yaml_with_every_file(clerk: Project, cli: Cli) -> None:
     lock = yaml.safe_load(clerk.read("worker.lock"))
     assert tuple(lock) == SECTIONS
     names = {section: [entry["name"] for entry in entries] for section, entries in lock.items()}
@@ -298,7 +298,7 @@ STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
 }
 
 
-def test_each_step_is_noticed_named_and_stopped(clerk: Project, cli: Cli) -> None:
+def test_every_change_is_named_and_stops_the_run(clerk: Project, cli: Cli) -> None:
     """One after the other, each undone by a copy."""
     clean = clerk.folder.with_name("clean")
     shutil.copytree(clerk.folder, clean)
@@ -342,7 +342,7 @@ def test_locked_run_requires_a_lock(
     assert cli("approve", "worker.yaml", "greet", "name=Ann").code == 0
 
 
-def test_other_commands_keep_to_a_lock(clerk: Project, cli: Cli) -> None:
+def test_other_commands_respect_a_lock(clerk: Project, cli: Cli) -> None:
     clerk.write("inputs.jsonl", '{"task": "go"}\n')
     clerk.write("quiet.yaml", "turns: [{text: '{}'}]\n")
     commands = (
@@ -358,7 +358,7 @@ def test_other_commands_keep_to_a_lock(clerk: Project, cli: Cli) -> None:
     ] == [ExitCode.UNTRUSTED] * 3
 
 
-def test_code_that_is_swapped_between_check_and_import_is_not_imported(clerk: Project) -> None:
+def test_code_replaced_between_check_and_import_is_not_imported(clerk: Project) -> None:
     """The bytes that are imported are compared, whatever lay there when the files were checked."""
     with clerk.environment():
         worker = load_worker(clerk.folder / "worker.yaml")
@@ -379,7 +379,7 @@ def test_code_that_is_swapped_between_check_and_import_is_not_imported(clerk: Pr
     assert not (clerk.folder / "ran").exists()
 
 
-def test_a_child_that_is_swapped_after_the_check_does_not_run(clerk: Project) -> None:
+def test_child_replaced_after_the_check_does_not_run(clerk: Project) -> None:
     clerk.write(
         "tools.py",
         "from pathlib import Path\n\n\ndef greet(name: str) -> str:\n"
@@ -398,9 +398,7 @@ def test_a_child_that_is_swapped_after_the_check_does_not_run(clerk: Project) ->
     assert "the child worker 'checker' (./checker.yaml) changed" in done.stderr, done.stderr
 
 
-def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(
-    project: Project, cli: Cli
-) -> None:
+def test_child_respects_its_own_lock_below_a_parent_without_one(project: Project, cli: Cli) -> None:
     project.write("kid.yaml", "name: kid\nlock: required\nmodel: script:kid.script.yaml\n")
     project.write("kid.script.yaml", "turns: [{text: kid ran}]\n")
     project.write(
@@ -468,7 +466,7 @@ def test_tools_that_appear_during_a_session_are_left_out(clerk: Project) -> None
     ]
 
 
-def test_a_server_that_is_not_there_is_not_compared(
+def test_missing_server_is_not_compared(
     clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may come back, and then what fits is let in; the others of the worker are compared as ever."""
@@ -486,7 +484,7 @@ def test_a_server_that_is_not_there_is_not_compared(
     assert run(cli, "--locked").code == ExitCode.UNTRUSTED
 
 
-def test_locking_a_worker_of_a_folder_does_not_spoil_its_trust(cli: Cli, project: Project) -> None:
+def test_locking_a_project_worker_keeps_its_trust(cli: Cli, project: Project) -> None:
     project.write(".forge/workers/tidy.yaml", "name: tidy\nmodel: script:script.yaml\n")
     project.write(".forge/workers/script.yaml", "turns: [{text: done}]\n")
     assert cli("trust").code == 0
@@ -495,7 +493,7 @@ def test_locking_a_worker_of_a_folder_does_not_spoil_its_trust(cli: Cli, project
 
 
 @pytest.mark.long
-def test_a_lock_made_on_another_machine_fits(clerk: Project, tmp_path: Path) -> None:
+def test_lock_from_another_machine_is_valid(clerk: Project, tmp_path: Path) -> None:
     there = Project(tmp_path / "elsewhere" / "deep" / "copy")
     shutil.copytree(clerk.folder, there.folder)
     shutil.copytree(clerk.home / "tools", there.home / "tools", dirs_exist_ok=True)
@@ -503,7 +501,7 @@ def test_a_lock_made_on_another_machine_fits(clerk: Project, tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (0, "{}\n"), done.stderr
 
 
-def test_a_lock_is_protected_from_its_worker(clerk: Project, cli: Cli) -> None:
+def test_lock_is_protected_from_its_worker(clerk: Project, cli: Cli) -> None:
     zone = "{name: w, path: ., mode: rw, approval: {write: preApproved}}"
     clerk.write(
         "plain.yaml", f"name: plain\ntoolsets: {{filesystem: {{}}}}\nsandbox: {{zones: [{zone}]}}\n"
@@ -564,7 +562,7 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
 
 
 @pytest.mark.long
-def test_a_server_without_a_version_is_refused(
+def test_server_without_a_version_is_refused(
     project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_clerk(project)
@@ -632,7 +630,7 @@ def write_words(site: Path, version: str = "1.0", base: str = "2.0") -> None:
 
 
 @pytest.mark.long
-def test_packages_are_locked_with_what_they_require(project: Project, tmp_path: Path) -> None:
+def test_packages_are_locked_with_their_requirements(project: Project, tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_words(site)
     env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-words"}
@@ -710,7 +708,7 @@ def test_lines_for_pip_have_the_hashes_of_archives(project: Project, tmp_path: P
     assert (done.returncode, done.stdout, "words-base==2.0" in done.stderr) == (1, "", True)
 
 
-def test_doctor_names_locks_that_are_stale(clerk: Project, cli: Cli) -> None:
+def test_doctor_names_stale_locks(clerk: Project, cli: Cli) -> None:
     def locks() -> list[tuple[str, bool, str]]:
         checks = json.loads(cli("doctor", "--json").out)["checks"]
         return [
@@ -724,6 +722,6 @@ def test_doctor_names_locks_that_are_stale(clerk: Project, cli: Cli) -> None:
     assert locks() == [("lock.worker", False, "the module 'helper.py' (./tools.py) changed")]
 
 
-def test_a_worker_that_comes_with_forge_has_no_lock_of_its_own(cli: Cli) -> None:
+def test_shipped_worker_cannot_be_locked(cli: Cli) -> None:
     done = cli("lock", "coder")
     assert (done.code, "coder comes with forge" in done.err) == (ExitCode.USAGE, True)

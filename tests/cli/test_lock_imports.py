@@ -90,7 +90,7 @@ CHANGES = {
 }
 
 
-def test_a_lock_names_what_code_imports_and_what_python_brings(locked: Locked) -> None:
+def test_lock_lists_imported_files_and_packages(locked: Locked) -> None:
     locked.lock()
     for name, told in CHANGES.items():
         file = locked.project.folder / name
@@ -111,7 +111,7 @@ def test_a_lock_names_what_code_imports_and_what_python_brings(locked: Locked) -
     assert locked.run().returncode == ExitCode.UNTRUSTED
 
 
-def test_an_installed_library_has_its_version(locked: Locked) -> None:
+def test_installed_library_has_its_version(locked: Locked) -> None:
     metadata = "Metadata-Version: 2.1\nName: own-library\nVersion: {}\n"
     info = "lib/own_library-1.dist-info"
     locked.project.write(f"{info}/METADATA", metadata.format("1.0"))
@@ -134,7 +134,7 @@ def plant(source: Path, text: str) -> None:
     file.write_bytes(importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8) + code)
 
 
-def test_a_compiled_file_that_somebody_planted_is_not_imported(locked: Locked) -> None:
+def test_planted_bytecode_is_not_imported(locked: Locked) -> None:
     locked.lock()
     lib = locked.project.folder / "lib"
     plant(lib / "own_library/part.py", 'said = "evil"')
@@ -146,7 +146,7 @@ def test_a_compiled_file_that_somebody_planted_is_not_imported(locked: Locked) -
     assert (done.returncode, done.stdout) == (0, "fine good\n")
 
 
-def test_a_path_file_that_runs_code_is_known_to_the_lock(locked: Locked) -> None:
+def test_path_file_that_runs_code_is_in_the_lock(locked: Locked) -> None:
     place = locked.project.folder / "env"
     venv.EnvBuilder(symlinks=True).create(place)
     site = place / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
@@ -167,7 +167,7 @@ def test_a_path_file_that_runs_code_is_known_to_the_lock(locked: Locked) -> None
     )
 
 
-def test_a_file_that_changes_between_the_look_and_the_import_is_refused(
+def test_file_changed_between_check_and_import_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -53,7 +53,7 @@ def odd(request):
 
 @pytest.mark.few(7)
 @pytest.mark.parametrize("way", WAYS)
-def test_it_is_told_and_nothing_waits(cli, tester, odd, way: str) -> None:
+def test_special_file_is_reported_without_blocking(cli, tester, odd, way: str) -> None:
     args, code = WAYS[way]
     for word in args:
         if "ODD" in word:
@@ -135,7 +135,7 @@ def bound(cli, tester, tmp_path) -> Callable[..., Done]:
 @pytest.mark.few(12)
 @pytest.mark.parametrize("way", NOT_THERE)
 @pytest.mark.parametrize("path", ["x" * 300, "locked/y"], ids=["long", "locked"])
-def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str) -> None:
+def test_path_that_cannot_be_examined_counts_as_missing(bound, path: str, way: str) -> None:
     args, code, problem = NOT_THERE[way]
     done = bound(*(word.replace("PATH", path) for word in args))
     assert done.code == code, done
@@ -164,14 +164,14 @@ def test_unreadable_files_are_invalid(bound, args: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "test"])
-def test_a_home_that_may_not_be_read(bound, monkeypatch, command: str) -> None:
+def test_unreadable_home_is_reported(bound, monkeypatch, command: str) -> None:
     monkeypatch.setenv("FORGE_HOME", os.path.abspath("locked"))
     done = bound("tools", command)
     assert (done.code, done.out) == (3, "")
     assert "it cannot be read: Permission denied" in done.err
 
 
-def test_a_home_that_may_not_be_written(bound, tester, monkeypatch) -> None:
+def test_unwritable_home_is_reported(bound, tester, monkeypatch) -> None:
     tester.home.mkdir(mode=0o500, exist_ok=True)
     tester.home.chmod(0o500)
     done = bound("tools", "call", "read_file", "path=src/a.txt")
@@ -196,7 +196,7 @@ WRITERS = {"answer": "run worker.yaml go -p -o", "document": "sessions export la
 
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("way", NAMED)
-def test_a_file_that_is_written_over(bound, tester, way: str, writer: str) -> None:
+def test_file_rewritten_during_a_run_is_handled(bound, tester, way: str, writer: str) -> None:
     """At once, so that a full disk keeps the old one; in place only where it cannot be replaced or has two names."""
     bound("run", "worker.yaml", "go", "-p")
     old = tester.write("out/old.md", "older\n")

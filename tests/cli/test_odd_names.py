@@ -94,7 +94,7 @@ def fill(folder: Path) -> None:
         Path(os.fsdecode(os.path.join(tree, name))).write_bytes(name)
 
 
-def test_commands_change_them_and_every_change_is_undone_and_redone(named: Project, cli) -> None:
+def test_changes_of_odd_names_are_undone_and_redone(named: Project, cli) -> None:
     before = own(named.folder)
     script(named, calls(shell("python3 operations.py && echo well")), "done")
     done = cli("run", "worker.yaml", "go", "-p", "-y")
@@ -115,7 +115,7 @@ def test_commands_change_them_and_every_change_is_undone_and_redone(named: Proje
     assert len(done.out.splitlines()) == len(paths)
 
 
-def test_a_trial_shows_them_and_applies_them_after_a_yes(
+def test_trial_shows_odd_names_and_applies_them_after_a_yes(
     named: Project, cli, tmp_path: Path
 ) -> None:
     before = own(named.folder)
@@ -147,7 +147,7 @@ def test_a_trial_shows_them_and_applies_them_after_a_yes(
 
 
 @pytest.mark.parametrize("name", [b"new\nline", b"\xff\xfe", b"esc\x1b[31m", b" "], ids=repr)
-def test_the_folder_of_the_work_has_such_a_name(named: Project, cli, name: bytes) -> None:
+def test_working_directory_may_have_an_odd_name(named: Project, cli, name: bytes) -> None:
     folder = Path(os.fsdecode(os.path.join(os.fsencode(named.folder), name)))
     folder.mkdir()
     (folder / "app.py").write_text("one\n")

@@ -41,7 +41,7 @@ def adding(tester: Project, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_can_be_added_as_a_zone(cli, tester: Project, adding: Path) -> None:
+def test_folder_can_be_added_as_a_zone(cli, tester: Project, adding: Path) -> None:
     done = cli(
         "run", "plain.yaml", "Go.", "-p", "-y", "--add-dir", str(adding), "--output-format", "json"
     )
@@ -52,7 +52,7 @@ def test_a_folder_can_be_added_as_a_zone(cli, tester: Project, adding: Path) -> 
     assert (adding / "b.txt").read_text() == "x"
 
 
-def test_writing_asks_in_a_folder_that_was_added(cli, adding: Path) -> None:
+def test_writing_asks_in_an_added_folder(cli, adding: Path) -> None:
     done = cli(
         "run", "plain.yaml", "Go.", "-p", "--add-dir", str(adding), "--output-format", "json"
     )
@@ -60,7 +60,7 @@ def test_writing_asks_in_a_folder_that_was_added(cli, adding: Path) -> None:
     assert not (adding / "b.txt").exists()
 
 
-def test_a_folder_can_be_added_for_reading_only(cli, adding: Path) -> None:
+def test_folder_can_be_added_read_only(cli, adding: Path) -> None:
     done = cli("run", "plain.yaml", "Go.", "-p", "-y", "--add-dir", f"{adding}:ro")
     assert "from outside" in done.out
     assert "read-only" in done.out
@@ -81,7 +81,7 @@ def test_folder_without_add_dir_is_out_of_reach(cli, adding: Path) -> None:
         ("/", "not a valid name for a zone"),
     ],
 )
-def test_a_folder_that_cannot_be_added_is_a_usage_error(
+def test_invalid_folder_to_add_is_a_usage_error(
     cli, tester: Project, name: str, problem: str
 ) -> None:
     for folder in ("elsewhere/notes", "123", "other"):
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_added_is_a_usage_error(
         ["approvals", "suggest", "--since", ""],
     ],
 )
-def test_an_empty_value_is_not_taken_for_none(cli, tester: Project, words: list[str]) -> None:
+def test_empty_option_value_is_a_usage_error(cli, tester: Project, words: list[str]) -> None:
     """A variable of a script that is not set must not turn `forge undo "$SESSION"` into another command."""
     done = cli(*words)
     assert (done.code, done.out) == (2, "")
@@ -124,7 +124,7 @@ def test_an_empty_value_is_not_taken_for_none(cli, tester: Project, words: list[
     assert done.err.endswith(": it is empty\n")
 
 
-def test_nor_is_one_of_a_tool_that_is_called(cli, tester: Project) -> None:
+def test_empty_value_of_a_called_tool_is_a_usage_error(cli, tester: Project) -> None:
     for words in (
         ["-C", ""],
         ["--cd="],

@@ -28,7 +28,7 @@ def write(path: str, content: str) -> object:
     return call("write_file", path=path, content=content)
 
 
-def test_an_undo_is_undone_and_done_again(writer: Project, cli) -> None:
+def test_undo_can_be_redone_and_undone_again(writer: Project, cli) -> None:
     before = own(writer.folder)
     work(
         writer,
@@ -53,7 +53,7 @@ def test_an_undo_is_undone_and_done_again(writer: Project, cli) -> None:
     assert cli("undo", "--redo", "--call", "1").code == 2
 
 
-def test_after_a_redo_each_call_is_undone_as_before(writer: Project, cli) -> None:
+def test_each_call_can_be_undone_after_a_redo(writer: Project, cli) -> None:
     work(writer, cli, write("one", "1"), write("two", "2"), write("one", "3"))
     assert cli("undo").code == 0
     assert cli("undo", "--redo").code == 0
@@ -64,7 +64,7 @@ def test_after_a_redo_each_call_is_undone_as_before(writer: Project, cli) -> Non
     assert writer.read("one") == "3"
 
 
-def test_the_last_undo_is_the_one_that_is_undone(writer: Project, cli) -> None:
+def test_redo_reverts_the_last_undo(writer: Project, cli) -> None:
     work(writer, cli, write("one", "1"), write("two", "2"))
     assert cli("undo", "--call", "2").code == 0
     assert cli("undo", "--call", "1").code == 0
@@ -84,9 +84,7 @@ def test_redo_keeps_files_changed_since_the_undo(writer: Project, cli) -> None:
     assert writer.read("app.py") == "two\n"
 
 
-def test_an_undo_that_was_cut_off_is_completed_before_it_is_redone(
-    writer: Project, cli, monkeypatch
-) -> None:
+def test_interrupted_undo_is_completed_before_a_redo(writer: Project, cli, monkeypatch) -> None:
     before = own(writer.folder)
     work(
         writer, cli, write("app.py", "two\n"), write("new.txt", "new\n"), write("other.txt", "x\n")
@@ -111,7 +109,7 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_session_that_is_removed_takes_what_was_undone_with_it(writer: Project, cli) -> None:
+def test_removed_session_loses_its_redo_data(writer: Project, cli) -> None:
     work(writer, cli, write("new.txt", "new\n"))
     assert cli("undo").code == 0
     kept = sessions(writer)[0].with_suffix(".redo")

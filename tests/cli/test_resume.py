@@ -113,7 +113,7 @@ def pending(cli: Callable[..., Any]) -> list[dict[str, Any]]:
 # ---- going on
 
 
-def test_a_conversation_goes_on_with_what_was_said(keeper, cli) -> None:
+def test_conversation_continues_with_its_history(keeper, cli) -> None:
     script(keeper, calls(call("keep", text="one")), "First: {result}", "Second, after {task}")
     assert cli("run", "worker.yaml", "start").out == "First: kept one\n"
     done = cli("run", "worker.yaml", "-c", "and then?")
@@ -128,7 +128,7 @@ def test_a_conversation_goes_on_with_what_was_said(keeper, cli) -> None:
     ]
 
 
-def test_a_finished_session_needs_a_task(keeper, cli) -> None:
+def test_finished_session_needs_a_task(keeper, cli) -> None:
     script(keeper, "Done.")
     cli("run", "worker.yaml", "go")
     before = last(keeper).read_bytes()
@@ -141,7 +141,7 @@ def test_a_finished_session_needs_a_task(keeper, cli) -> None:
     assert [path.read_bytes() for path in sessions(keeper)] == [before]
 
 
-def test_a_copy_leaves_the_original_alone(keeper, cli) -> None:
+def test_fork_leaves_the_original_unchanged(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")
     first = last(keeper)
@@ -165,7 +165,7 @@ def test_a_copy_leaves_the_original_alone(keeper, cli) -> None:
     ]
 
 
-def test_a_session_can_be_left_unwritten(keeper, cli) -> None:
+def test_session_can_be_ephemeral(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     assert cli("run", "worker.yaml", "go", "--ephemeral").out == "First.\n"
     assert not (keeper.home / "sessions").exists()
@@ -200,12 +200,12 @@ def test_resume_refuses_sessions_that_cannot_go_on(
     assert sessions(keeper) == []
 
 
-def test_a_worker_that_cannot_start_leaves_no_session(keeper, cli) -> None:
+def test_worker_that_cannot_start_leaves_no_session(keeper, cli) -> None:
     assert cli("run", "worker.yaml", "go", "-m", "script:missing.yaml").code == 3
     assert sessions(keeper) == []
 
 
-def test_a_session_belongs_to_its_worker(keeper, cli) -> None:
+def test_session_belongs_to_its_worker(keeper, cli) -> None:
     script(keeper, "Done.")
     keeper.write("other.yaml", WORKER.replace("keeper", "other"))
     cli("run", "other.yaml", "go")
@@ -218,7 +218,7 @@ def test_a_session_belongs_to_its_worker(keeper, cli) -> None:
     assert last(keeper).read_bytes() == before
 
 
-def test_the_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> None:
+def test_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> None:
     script(keeper, "{task}")
     keeper.write("other.yaml", WORKER.replace("keeper", "other"))
     for place in ("here", "there", "gone"):
@@ -250,7 +250,7 @@ def test_the_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["-r", "-c"])
-def test_the_folder_has_moved(keeper, cli, monkeypatch, how: str) -> None:
+def test_session_of_a_moved_folder_is_resumed(keeper, cli, monkeypatch, how: str) -> None:
     script(
         keeper, calls(call("keep", text="a")), "First.", calls(call("keep", text="b")), "Second."
     )
@@ -276,7 +276,7 @@ def damaged(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def test_a_log_that_was_changed_is_refused(keeper, cli) -> None:
+def test_changed_log_is_refused(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")
     damaged(last(keeper), '"content": "go"', '"content": "stop"')
@@ -291,7 +291,7 @@ def test_a_log_that_was_changed_is_refused(keeper, cli) -> None:
     assert [path.read_bytes() for path in sessions(keeper)] == [before]
 
 
-def test_a_log_of_another_version_is_refused(keeper, cli) -> None:
+def test_log_of_another_version_is_refused(keeper, cli) -> None:
     script(keeper, "First.")
     cli("run", "worker.yaml", "go")
     damaged(last(keeper), '{"v": 1, "seq": 1', '{"v": 2, "seq": 1')
@@ -300,7 +300,7 @@ def test_a_log_of_another_version_is_refused(keeper, cli) -> None:
     assert "has log version 2, which this version of forge cannot read" in done.err
 
 
-def test_half_a_line_is_dropped_and_that_is_said(keeper, cli) -> None:
+def test_incomplete_line_is_dropped_and_reported(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")
     with last(keeper).open("ab") as file:
@@ -321,7 +321,7 @@ def test_half_a_line_is_dropped_and_that_is_said(keeper, cli) -> None:
 # ---- other processes, the disk and the home
 
 
-def test_a_home_that_cannot_be_written_costs_the_session_only(keeper, cli, monkeypatch) -> None:
+def test_unwritable_home_costs_only_the_session(keeper, cli, monkeypatch) -> None:
     script(keeper, calls(call("keep", text="a")), "Done.")
     home = keeper.write("home", "this is a file")
     monkeypatch.setenv("FORGE_HOME", str(home))
@@ -349,7 +349,7 @@ def test_ephemeral_session_cannot_park(keeper, cli, monkeypatch) -> None:
     assert "forge: nothing can be parked without a session: calls that ask are denied\n" in done.err
 
 
-def test_a_session_is_not_resumed_without_its_log_unless_that_is_said_aloud(keeper, cli) -> None:
+def test_session_without_a_writable_log_resumes_only_with_ephemeral(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")
     before, lock = last(keeper).read_bytes(), last(keeper).with_name(f".{last(keeper).name}.lock")
@@ -364,7 +364,7 @@ def test_a_session_is_not_resumed_without_its_log_unless_that_is_said_aloud(keep
     assert (aloud.code, aloud.out, last(keeper).read_bytes()) == (0, "Second.\n", before)
 
 
-def test_a_copy_is_not_resumed_without_a_log_either(keeper, cli, monkeypatch) -> None:
+def test_fork_without_a_writable_log_is_refused(keeper, cli, monkeypatch) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")
     log = str(last(keeper))
@@ -374,7 +374,7 @@ def test_a_copy_is_not_resumed_without_a_log_either(keeper, cli, monkeypatch) ->
     assert done.err.startswith("forge: the session cannot be saved: ")
 
 
-def test_the_answer_that_was_never_told_is_told_when_the_session_is_resumed(keeper, cli) -> None:
+def test_unreported_answer_is_reported_on_resume(keeper, cli) -> None:
     """Killed between the last answer and the end of the session: nothing is asked again, and the loop ends."""
     script(keeper, "The answer.", "Another one.")
     cli("run", "worker.yaml", "go")
@@ -395,7 +395,7 @@ def test_the_answer_that_was_never_told_is_told_when_the_session_is_resumed(keep
     assert cli("run", "worker.yaml", "-c", "more").out == "Another one.\n"
 
 
-def test_an_answer_that_does_not_fit_is_repaired_when_the_session_is_resumed(keeper, cli) -> None:
+def test_invalid_answer_is_repaired_on_resume(keeper, cli) -> None:
     schema = keeper.write("schema.json", '{"type": "object", "required": ["n"]}')
     script(keeper, '{"m": 1}', '{"n": 2}')
     cli("run", "worker.yaml", "go", "--output-schema", str(schema))
@@ -409,7 +409,7 @@ def test_an_answer_that_does_not_fit_is_repaired_when_the_session_is_resumed(kee
 
 
 @pytest.mark.long
-def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
+def test_second_process_is_refused_with_the_id_of_the_first(keeper, start, cli) -> None:
     script(keeper, "First.", calls(call("hold", text="x")), "Never.")
     cli("run", "worker.yaml", "go")
     session = last(keeper).stem
@@ -464,9 +464,7 @@ def limited(project: Project, *words: str, size: int) -> subprocess.CompletedPro
     "size",
     [0, 2500, *(pytest.param(size, marks=pytest.mark.long) for size in (300, 4000, 6000, 7000))],
 )
-def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(
-    keeper, cli, size: int
-) -> None:
+def test_full_disk_stops_the_work_and_it_resumes_when_there_is_room(keeper, cli, size: int) -> None:
     script(keeper, *(calls(call("keep", text=f"n{number}")) for number in range(3)), "Done.")
     cli("run", "worker.yaml", "--help")
     done = limited(keeper, "run", "worker.yaml", "go", "--output-format", "json", size=size)
@@ -489,7 +487,7 @@ def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(
 # ---- cut off
 
 
-def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
+def test_killed_call_is_reported_on_resume(keeper, start, cli) -> None:
     repeated = calls(call("hold", text="x"), call("look", at="y"), text="Once more.")
     script(
         keeper,
@@ -534,7 +532,7 @@ def test_other_arguments_are_another_call(keeper, start, cli) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_in_the_middle_of_a_call(
+def test_interrupted_call_is_reported_on_resume(
     keeper, start, cli, number: signal.Signals, code: int
 ) -> None:
     script(
@@ -583,7 +581,7 @@ def test_secrets_never_reach_the_log(keeper, cli, monkeypatch) -> None:
     assert "[redacted:github]" in text
 
 
-def test_a_parked_call_that_held_a_secret_is_denied(keeper, cli, monkeypatch) -> None:
+def test_parked_call_with_a_secret_is_denied(keeper, cli, monkeypatch) -> None:
     secret = "correct horse battery staple"
     monkeypatch.setenv("SHOP_TOKEN", secret)
     script(
@@ -620,9 +618,7 @@ def answer(cli: Callable[..., Any], row: dict[str, Any], *words: str) -> None:
 
 
 @pytest.mark.parametrize(("on_ask", "code"), [("park", 10), ("fail", 4)])
-def test_a_task_that_was_not_begun_because_of_an_open_call_is_told_so(
-    keeper, cli, on_ask: str, code: int
-) -> None:
+def test_task_delayed_by_an_open_call_is_reported(keeper, cli, on_ask: str, code: int) -> None:
     parked(keeper, cli, calls(call("risk", text="x")), "{task}")
     done = cli(
         "run", "worker.yaml", "And more.", "-c", "--on-ask", on_ask, "--output-format", "json"
@@ -642,7 +638,7 @@ THREE = calls(*(call("risk", text=text) for text in "abc"))
 TOLD = "{results[0]} | {results[1]} | {results[2]}"
 
 
-def test_answers_count_as_answered_and_the_rest_is_denied(keeper, cli) -> None:
+def test_given_answers_count_and_other_calls_are_denied(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "yes")
     answer(cli, rows[1], "no", "use a smaller one")
@@ -661,7 +657,7 @@ def test_answers_count_as_answered_and_the_rest_is_denied(keeper, cli) -> None:
     ]
 
 
-def test_yes_to_all_does_not_turn_a_no_around(keeper, cli) -> None:
+def test_approve_all_does_not_override_a_no(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[1], "no")
     done = cli("run", "worker.yaml", "-c", "-y")
@@ -669,7 +665,7 @@ def test_yes_to_all_does_not_turn_a_no_around(keeper, cli) -> None:
     assert kept(keeper) == ["a", "c"]
 
 
-def test_neither_does_a_new_policy(keeper, cli) -> None:
+def test_new_policy_does_not_override_a_no(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "no", "really not")
     answer(cli, rows[1], "yes")
@@ -692,7 +688,7 @@ def test_resumed_call_that_is_blocked_now_stays_blocked(keeper, cli) -> None:
     assert kept(keeper) == []
 
 
-def test_parked_again_it_keeps_its_requests_and_their_answers(keeper, cli) -> None:
+def test_session_parked_again_keeps_its_requests_and_answers(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[2], "yes")
     for _ in range(2):
@@ -735,7 +731,7 @@ def test_changed_request_can_be_parked_and_answered_again(keeper, cli) -> None:
     assert keeper.read("page.txt") == "new\n"
 
 
-def test_a_tool_that_is_gone_cannot_be_called(keeper, cli) -> None:
+def test_missing_tool_cannot_be_called(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "yes")
     keeper.write("worker.yaml", WORKER.replace("risk, ", ""))
@@ -744,7 +740,7 @@ def test_a_tool_that_is_gone_cannot_be_called(keeper, cli) -> None:
     assert done.out.count("there is no tool 'risk'") == 3
 
 
-def test_a_copy_of_a_parked_session_has_requests_of_its_own(keeper, cli) -> None:
+def test_fork_of_a_parked_session_has_its_own_requests(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "yes")
     assert cli("run", "worker.yaml", "-c", "--fork", "--on-ask", "park").code == 10
@@ -774,7 +770,7 @@ def test_parked_approval_covers_only_the_tool_of_that_time(keeper, cli) -> None:
     assert kept(keeper) == []
 
 
-def test_a_file_that_stayed_as_it_was_is_written(keeper, cli) -> None:
+def test_unchanged_file_is_written(keeper, cli) -> None:
     keeper.write("page.txt", "old\n")
     write = calls(call("write_file", path="/workspace/page.txt", content="new\n"))
     (row,) = parked(keeper, cli, write, "Done.")
@@ -783,7 +779,7 @@ def test_a_file_that_stayed_as_it_was_is_written(keeper, cli) -> None:
     assert keeper.read("page.txt") == "new\n"
 
 
-def test_calls_of_the_turn_that_need_nobody_wait_their_turn(keeper, cli) -> None:
+def test_calls_that_need_no_answer_wait_for_their_turn(keeper, cli) -> None:
     turn = calls(
         call("keep", text="a"), call("risk", text="b"), call("keep", text="c"), call("look", at="d")
     )
@@ -794,7 +790,7 @@ def test_calls_of_the_turn_that_need_nobody_wait_their_turn(keeper, cli) -> None
     assert kept(keeper) == ["a", "b", "c"]
 
 
-def test_a_task_can_follow_the_answers(keeper, cli) -> None:
+def test_task_can_follow_the_answers(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, "Now: {task}")
     answer(cli, rows[0], "yes")
     assert cli("run", "worker.yaml", "-c", "something else").out == "Now: something else\n"
@@ -815,7 +811,7 @@ def test_session_grant_does_not_outlive_the_session(keeper) -> None:
     assert len(again.asked) == 2
 
 
-def test_the_model_of_the_session_goes_on_where_nobody_names_one(keeper, cli) -> None:
+def test_model_of_the_session_is_the_default_on_resume(keeper, cli) -> None:
     script(keeper, calls(call("risk", text="a")), "{result}")
     worker = keeper.read("worker.yaml")
     unnamed = "\n".join(line for line in worker.splitlines() if not line.startswith("model:"))
@@ -826,7 +822,7 @@ def test_the_model_of_the_session_goes_on_where_nobody_names_one(keeper, cli) ->
     assert (done.code, done.out) == (0, "kept a\n")
 
 
-def test_an_unfinished_task_still_has_to_fit_its_schema(keeper, cli) -> None:
+def test_unfinished_task_keeps_its_schema(keeper, cli) -> None:
     script(keeper, calls(call("risk", text="a")), '{"n": 1}')
     keeper.write("schema.json", '{"type": "object", "required": ["n"]}')
     assert (
@@ -837,7 +833,7 @@ def test_an_unfinished_task_still_has_to_fit_its_schema(keeper, cli) -> None:
     assert json.loads(done.out)["output"] == {"n": 1}
 
 
-def test_calls_that_wait_are_counted(keeper, cli) -> None:
+def test_waiting_calls_are_counted(keeper, cli) -> None:
     script(keeper, THREE, TOLD)
     done = cli("run", "worker.yaml", "go", "--on-ask", "park", "--output-format", "json")
     assert (json.loads(done.out)["toolCalls"], done.code) == (3, 10)

@@ -37,7 +37,7 @@ def script(project: Project, *turns: str) -> None:
     project.write("script.yaml", "turns:\n" + "".join(f"  - {turn}\n" for turn in turns))
 
 
-def test_a_pipe_gets_the_last_words_once(cli, tester) -> None:
+def test_piped_output_has_the_last_answer_once(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello")
     assert (done.code, done.out) == (0, "Last words: hello\n")
     assert done.err.splitlines() == [
@@ -48,14 +48,14 @@ def test_a_pipe_gets_the_last_words_once(cli, tester) -> None:
 
 
 @pytest.mark.parametrize("flag", ["-p", "--print"])
-def test_print_is_the_answer_and_nothing_else(cli, tester, flag: str) -> None:
+def test_print_writes_only_the_answer(cli, tester, flag: str) -> None:
     assert cli("run", "worker.yaml", "hello", flag) == (
         done := cli("run", ".", "hello", "--trace", "quiet")
     )
     assert (done.code, done.out, done.err) == (0, "Last words: hello\n", "")
 
 
-def test_an_answer_that_ends_its_line_gets_no_second_end(cli, tester) -> None:
+def test_answer_that_ends_its_line_gets_no_second_newline(cli, tester) -> None:
     script(tester, '{text: "a line\\n"}')
     assert cli("run", "worker.yaml", "go", "-p").out == "a line\n"
 
@@ -92,7 +92,7 @@ def test_json_is_one_object(cli, tester) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["0.000001", "1"])
-def test_a_model_that_said_nothing_has_no_answer_and_no_cost(
+def test_empty_model_turn_has_no_answer_and_no_cost(
     cli, tester, server: ChatServer, seconds: str
 ) -> None:
     server.will(*[Reply(end="silence")] * 2)
@@ -114,14 +114,14 @@ def test_a_model_that_said_nothing_has_no_answer_and_no_cost(
     assert not (tester.folder / "answer").exists()
 
 
-def test_the_answer_to_an_earlier_task_is_none_to_this_one(cli, tester) -> None:
+def test_answer_to_an_earlier_task_is_not_repeated(cli, tester) -> None:
     tester.write("mute.yaml", "turns: []")
     assert cli("run", "worker.yaml", "hello", "-p").out == "Last words: hello\n"
     done = cli("run", "worker.yaml", "more", "-p", "-c", "-m", "script:mute.yaml")
     assert (done.code, done.out) == (1, "")
 
 
-def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(
+def test_result_is_the_same_object_in_both_formats_also_with_a_secret(
     cli, tester, monkeypatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "very-much-a-secret")
@@ -142,7 +142,7 @@ def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_i
     assert told["denials"][0]["input"] == {"text": "[redacted:SOME_API_KEY]"}
 
 
-def test_denials_are_counted_and_told(cli, tester) -> None:
+def test_denials_are_counted_and_reported(cli, tester) -> None:
     script(
         tester,
         "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}, {tool: nosuch}]}",
@@ -205,7 +205,7 @@ def test_stream_json_is_the_record_and_ends_with_the_result(cli, tester, flags: 
 
 
 @pytest.mark.parametrize("flag", ["--json", "-p"])
-def test_what_a_tool_prints_never_reaches_standard_output(tester, flag: str) -> None:
+def test_text_printed_by_a_tool_never_reaches_standard_output(tester, flag: str) -> None:
     script(tester, "{calls: [{tool: chatty}]}", '{text: "{result}"}')
     tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
     done = tester.forge("run", "worker.yaml", "go", flag)
@@ -281,13 +281,13 @@ def test_odd_characters_survive_every_format(tester) -> None:
             assert all(isinstance(json.loads(line), dict) for line in done.stdout.splitlines())
 
 
-def test_the_answer_goes_to_a_file_as_well(cli, tester) -> None:
+def test_answer_is_also_written_to_a_file(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello", "-p", "-o", "answer.txt")
     assert (done.code, done.out) == (0, "Last words: hello\n")
     assert tester.read("answer.txt") == "Last words: hello\n"
 
 
-def test_an_output_file_is_the_callers_not_the_workers(cli, tester) -> None:
+def test_output_file_belongs_to_the_caller(cli, tester) -> None:
     tester.write("elsewhere/src/x", "")
     assert (
         cli("run", "worker.yaml", "hello", "-p", "-C", "elsewhere", "--output", "answer.txt").code
@@ -296,7 +296,7 @@ def test_an_output_file_is_the_callers_not_the_workers(cli, tester) -> None:
     assert tester.read("answer.txt") == "Last words: hello\n"
 
 
-def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> None:
+def test_output_file_needs_an_existing_folder(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello", "-o", "nowhere/answer.txt")
     assert (done.code, done.out) == (2, "")
     folder = tester.folder / "nowhere"
@@ -315,7 +315,7 @@ def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> No
 
 
 @pytest.mark.parametrize("option", ["-o", "--record"])
-def test_an_output_file_is_not_a_standard_stream(tester, option: str) -> None:
+def test_output_file_cannot_be_a_standard_stream(tester, option: str) -> None:
     logs = [tester.folder / "out.log", tester.folder / "err.log"]
     for file in ("/dev/stdout", "/dev/fd/2", "out.log"):
         logs[0].write_text("")
@@ -347,9 +347,7 @@ def test_an_output_file_is_not_a_standard_stream(tester, option: str) -> None:
 @pytest.mark.parametrize(
     ("turn", "code"), [("{text: words}", 1), ("{text: words, calls: [{tool: boom}]}", 5)]
 )
-def test_an_answer_that_cannot_be_kept_is_printed_all_the_same(
-    cli, tester, turn: str, code: int
-) -> None:
+def test_answer_that_cannot_be_stored_is_printed(cli, tester, turn: str, code: int) -> None:
     script(tester, turn)
     done = cli("run", "worker.yaml", "hello", "-o", "/dev/full", "--max-turns", "1", "-p")
     assert (done.code, done.out) == (code, "words\n")
@@ -359,7 +357,7 @@ def test_an_answer_that_cannot_be_kept_is_printed_all_the_same(
     )
 
 
-def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli, tester) -> None:
+def test_worker_path_is_relative_to_the_caller_and_zones_to_the_directory(cli, tester) -> None:
     script(
         tester,
         "{calls: [{tool: write_file, input: {path: /notes/a, content: x}}, {tool: peek}]}",
@@ -372,9 +370,7 @@ def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli,
     assert not (tester.folder / "notes").exists()
 
 
-def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(
-    cli, tester, monkeypatch
-) -> None:
+def test_model_comes_from_flag_worker_environment_or_user_config(cli, tester, monkeypatch) -> None:
     for name in ("flag", "worker", "environment", "user"):
         tester.write(f"by_{name}.yaml", f"turns: [{{text: from the {name}}}]")
     tester.home.mkdir()
@@ -414,7 +410,7 @@ TRACES = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("level", TRACES)
-def test_each_trace_tells_more_and_all_of_it_on_standard_error(cli, tester, level: str) -> None:
+def test_each_trace_level_shows_more_on_standard_error(cli, tester, level: str) -> None:
     done = cli("run", "worker.yaml", "hello", "--trace", level)
     assert (done.code, done.out) == (0, "Last words: hello\n")
     rest = iter(done.err.splitlines())
@@ -426,7 +422,7 @@ def test_each_trace_tells_more_and_all_of_it_on_standard_error(cli, tester, leve
         assert len(done.err.splitlines()) == 2
 
 
-def test_the_users_own_trace_is_for_when_no_flag_says_otherwise(cli, tester) -> None:
+def test_user_trace_setting_applies_without_a_flag(cli, tester) -> None:
     tester.home.mkdir()
     (tester.home / "config.yaml").write_text("trace: normal")
     assert "✓ report" in cli("run", "worker.yaml", "hello").err
@@ -434,14 +430,14 @@ def test_the_users_own_trace_is_for_when_no_flag_says_otherwise(cli, tester) -> 
     assert cli("run", "worker.yaml", "hello", "-p").err == ""
 
 
-def test_quiet_still_tells_what_went_wrong(cli, tester) -> None:
+def test_quiet_trace_still_shows_errors(cli, tester) -> None:
     done = cli("run", "worker.yaml", "go", "-p", "--max-turns", "1")
     assert (done.code, done.out) == (5, "First words. \n")
     assert done.err == "forge: the limit of 1 turn was reached\n"
 
 
 @pytest.mark.parametrize("of_worker", [True, False])
-def test_the_smaller_limit_counts(cli, tester, of_worker: bool) -> None:
+def test_smaller_limit_applies(cli, tester, of_worker: bool) -> None:
     tester.home.mkdir()
     file = tester.folder / "worker.yaml" if of_worker else tester.home / "config.yaml"
     with file.open("a") as stream:
@@ -452,7 +448,7 @@ def test_the_smaller_limit_counts(cli, tester, of_worker: bool) -> None:
     assert found["error"] == "the limit of 1 turn was reached"
 
 
-def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
+def test_approve_all_does_not_approve_blocked_calls(cli, tester) -> None:
     script(
         tester,
         "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}]}",
@@ -471,7 +467,7 @@ def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
     )
 
 
-def test_hostile_words_of_a_model_are_data_in_a_pipe(cli, tester) -> None:
+def test_hostile_model_text_is_unchanged_in_a_pipe(cli, tester) -> None:
     script(tester, r'{text: "a\e[2Jb"}')
     assert cli("run", "worker.yaml", "go", "-p").out == "a\x1b[2Jb\n"
 
@@ -495,7 +491,7 @@ CODES = {
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_exit_codes(cli, tester, code: int) -> None:
+def test_each_ending_has_its_exit_code(cli, tester, code: int) -> None:
     tester.write("short.yaml", "turns: [{calls: [{tool: peek}]}]")
     tester.write(
         "asks.yaml",
@@ -512,7 +508,7 @@ def test_exit_codes(cli, tester, code: int) -> None:
         assert (found["status"], found["exitCode"], found["toolCalls"]) == ("denied", 4, 2)
 
 
-def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> None:
+def test_blocked_call_stops_the_work_with_on_ask_fail(cli, tester) -> None:
     script(tester, "{calls: [{tool: delete_file, input: {path: /notes/x}}]}", "{text: never}")
     done = cli("run", "worker.yaml", "go", "-p", "--on-ask", "fail")
     assert (done.code, done.out) == (4, "")
@@ -620,7 +616,7 @@ def test_usage_errors_take_at_most_three_lines(
     assert len(done.err.splitlines()) <= 3
 
 
-def test_a_bad_config_of_the_user_is_named(cli, tester) -> None:
+def test_invalid_user_config_is_named(cli, tester) -> None:
     tester.home.mkdir()
     (tester.home / "config.yaml").write_text("modle: script:x")
     done = cli("run", "worker.yaml", "go")

@@ -69,7 +69,7 @@ def test_records_are_found_beside_their_worker(cli: Cli, copier: Project, path: 
     assert tree(copier.folder) == before
 
 
-def test_replayed_tests_run_from_inside_the_workers_folder(
+def test_replayed_tests_run_from_inside_the_folder_of_the_worker(
     cli: Cli, copier: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(copier.folder / "copier")
@@ -79,7 +79,7 @@ def test_replayed_tests_run_from_inside_the_workers_folder(
     assert cli("test").out.startswith("ok    copy.jsonl: ")
 
 
-def test_the_place_of_the_worker_does_not_matter(cli: Cli, copier: Project, tmp_path: Path) -> None:
+def test_worker_may_be_in_any_folder(cli: Cli, copier: Project, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere" / "renamed"
     shutil.copytree(copier.folder / "copier", moved)
     shutil.rmtree(copier.folder / "copier")
@@ -88,7 +88,7 @@ def test_the_place_of_the_worker_does_not_matter(cli: Cli, copier: Project, tmp_
     assert (done.code, done.out.splitlines()[-1]) == (0, "1 ok")
 
 
-def test_drift_is_told_and_counted(cli: Cli, copier: Project) -> None:
+def test_drift_is_reported_and_counted(cli: Cli, copier: Project) -> None:
     shutil.copytree(copier.folder / "copier", copier.folder / "other")
     copier.write("copier/in.txt", "good bye")
     done = cli("test")
@@ -114,20 +114,22 @@ def test_unreadable_records_are_reported_and_counted(cli: Cli, copier: Project) 
     assert done.out.endswith("1 ok, 2 could not be replayed\n")
 
 
-def test_a_broken_worker_is_told(cli: Cli, copier: Project) -> None:
+def test_broken_worker_is_reported(cli: Cli, copier: Project) -> None:
     copier.write("copier/worker.yaml", "name: copier\nnonsense: 1\n")
     done = cli("test")
     assert done.code == 3
     assert "copier/worker.yaml:2:1: " in done.out
 
 
-def test_drift_counts_more_than_what_cannot_be_read(cli: Cli, copier: Project) -> None:
+def test_drift_determines_the_exit_code_before_unreadable_records(
+    cli: Cli, copier: Project
+) -> None:
     copier.write("copier/tests/broken.jsonl", "hello\n")
     copier.write("copier/in.txt", "good bye")
     assert cli("test").code == 9
 
 
-def test_as_json(cli: Cli, copier: Project) -> None:
+def test_test_result_is_printed_as_json(cli: Cli, copier: Project) -> None:
     copier.write("copier/tests/broken.jsonl", "hello\n")
     done = cli("test", "--json")
     found = json.loads(done.out)
@@ -187,7 +189,7 @@ def test_hidden_folders_and_those_of_packages_are_left_out(cli: Cli, copier: Pro
     assert cli("test").out.endswith("\n1 ok\n")
 
 
-def test_tools_of_ones_own_are_no_drift(cli: Cli, copier: Project, tmp_path: Path) -> None:
+def test_custom_executables_are_no_drift(cli: Cli, copier: Project, tmp_path: Path) -> None:
     """What lies in ~/.forge on this machine is not part of the record, unless --home says so."""
     worker = WORKER.format(name="copier").replace(
         "{filesystem: {}}", "{filesystem: {}, executables: {}}"

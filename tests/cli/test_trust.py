@@ -37,7 +37,7 @@ def use_server(cli: Cli, project: Project) -> tuple[int, str]:
     return done.code, done.out + done.err
 
 
-def test_servers_of_a_folder_need_trust_and_need_it_again(cli: Cli, project: Project) -> None:
+def test_project_servers_need_trust_again_after_a_change(cli: Cli, project: Project) -> None:
     bring_server(project)
     code, told = use_server(cli, project)
     assert code == ExitCode.UNTRUSTED
@@ -75,9 +75,7 @@ FILES = (
 
 
 @pytest.mark.parametrize("line", STARTED)
-def test_trust_of_servers_covers_the_code_that_they_are_started_from(
-    project: Project, line: str
-) -> None:
+def test_trust_of_servers_covers_the_code_that_they_start(project: Project, line: str) -> None:
     bring_code(project)
     command, *args = shlex.split(line)
     project.write(
@@ -110,7 +108,7 @@ def bring_code(project: Project) -> None:
         project.write(f"{folder}helper.py", "")
 
 
-def test_a_changed_script_is_named_and_shown_and_trusted_again(cli: Cli, project: Project) -> None:
+def test_changed_script_is_named_shown_and_trusted_again(cli: Cli, project: Project) -> None:
     bring_server(project)
     project.write("tools/server.py", Path(SERVER).read_text())
     definition = {"command": sys.executable, "args": ["tools/server.py", "plain"]}
@@ -165,7 +163,7 @@ HOOKED = {
 
 
 @pytest.mark.parametrize("run", HOOKED)
-def test_trust_of_hooks_covers_the_code_that_their_words_name(project: Project, run: str) -> None:
+def test_trust_of_hooks_covers_the_code_in_their_command_line(project: Project, run: str) -> None:
     bring_code(project)
     for name in ("Makefile", "tools/c.sh", ".forge/check.sh"):
         project.write(name, "")
@@ -183,7 +181,7 @@ def test_trust_of_hooks_covers_the_code_that_their_words_name(project: Project, 
     assert [(each.kind, str(each.path.relative_to(folder))) for each in news] == [("hook", name)]
 
 
-def test_trust_is_listed_and_taken_back(cli: Cli, project: Project) -> None:
+def test_trust_is_listed_and_revoked(cli: Cli, project: Project) -> None:
     bring_server(project)
     file = f"{project.folder}/.mcp.json"
     assert cli("trust", ".mcp.json").code == 0
@@ -198,13 +196,13 @@ def test_trust_is_listed_and_taken_back(cli: Cli, project: Project) -> None:
     assert use_server(cli, project)[0] == ExitCode.UNTRUSTED
 
 
-def test_a_server_of_the_user_is_not_replaced(cli: Cli, project: Project) -> None:
+def test_user_server_is_not_replaced(cli: Cli, project: Project) -> None:
     bring_server(project, "fails")
     cli("mcp", "add", "s", "--", sys.executable, SERVER, "plain")
     assert use_server(cli, project) == (0, "hello\n")
 
 
-def test_workers_and_settings_of_a_folder(cli: Cli, project: Project) -> None:
+def test_workers_and_settings_of_a_folder_need_trust(cli: Cli, project: Project) -> None:
     project.write(".forge/config.yaml", "trace: quiet\n")
     project.write(".forge/workers/tidy.yaml", "name: tidy\n")
     project.write("script.yaml", "turns: [{text: done}]\n")
@@ -225,12 +223,12 @@ def test_trust_refuses_two_actions_at_once(cli: Cli, project: Project) -> None:
     assert cli("trust", "--list").out.count("\n") == 1
 
 
-def test_a_folder_that_brings_nothing(cli: Cli, project: Project) -> None:
+def test_folder_without_files_to_trust_says_so(cli: Cli, project: Project) -> None:
     done = cli("trust")
     assert (done.code, "nothing here needs trust" in done.err) == (2, True)
 
 
-def test_a_file_that_is_not_what_it_should_be(cli: Cli, project: Project) -> None:
+def test_special_file_is_refused(cli: Cli, project: Project) -> None:
     project.write(".mcp.json", "[]")
     code, told = use_server(cli, project)
     assert (code, "an object of servers under mcpServers" in told) == (3, True)
@@ -247,9 +245,7 @@ def test_trust_of_an_invalid_folder_trusts_nothing(cli: Cli, project: Project) -
     assert cli("models", "list").code == 0
 
 
-def test_a_key_in_another_case_is_unknown_wherever_it_would_be_ignored(
-    cli: Cli, project: Project
-) -> None:
+def test_key_in_another_case_is_unknown_everywhere(cli: Cli, project: Project) -> None:
     project.write(
         "worker.yaml", "name: w\nSandbox: {isolation: required}\ntoolsets: {filesystem: {}}\n"
     )
@@ -283,7 +279,7 @@ def test_trust_describes_what_a_folder_would_do(cli: Cli, project: Project) -> N
     assert len(done.out.splitlines()) == 6
 
 
-def test_a_program_that_changed_counts_as_the_hook_that_runs_it(project: Project) -> None:
+def test_changed_program_counts_as_a_changed_hook(project: Project) -> None:
     hooks = [
         "{on: session_start, run: [./hi.sh]}",
         "{on: session_end, run: [./bye.sh]}",
@@ -316,7 +312,7 @@ def test_trust_covers_only_the_given_path(cli: Cli, project: Project) -> None:
     )
 
 
-def test_a_pipeline_trusts_what_a_hash_names(
+def test_pipeline_trusts_files_by_their_hash(
     cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hash is the same in another checkout; anything else there is exit code 8, and nothing is trusted."""

@@ -75,7 +75,7 @@ def work(coder: Project, cli, *made) -> None:
     assert (done.code, done.out) == (0, "done\n"), done
 
 
-def test_everything_that_a_session_changed(coder: Project, cli) -> None:
+def test_all_changes_of_a_session_are_undone(coder: Project, cli) -> None:
     made = [
         call("apply_patch", input=PATCH),
         call("write_file", path="app.py", content="all new"),
@@ -106,7 +106,7 @@ def test_everything_that_a_session_changed(coder: Project, cli) -> None:
     assert "nothing to undo" in again.err
 
 
-def test_redo_keeps_newer_content_if_nobody_can_be_asked(coder: Project, cli) -> None:
+def test_redo_keeps_newer_content_without_a_person(coder: Project, cli) -> None:
     work(
         coder,
         cli,
@@ -122,7 +122,7 @@ def test_redo_keeps_newer_content_if_nobody_can_be_asked(coder: Project, cli) ->
     assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")
 
 
-def test_work_of_others_between_two_changes_is_not_lost(coder: Project, cli) -> None:
+def test_changes_of_others_between_two_changes_are_kept(coder: Project, cli) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
     coder.write("app.py", "mine")
     script(coder, calls(call("write_file", path="app.py", content="z")), "done")
@@ -132,7 +132,7 @@ def test_work_of_others_between_two_changes_is_not_lost(coder: Project, cli) -> 
     assert json.loads(done.out)[0]["left"] == "somebody else changed it during the session"
 
 
-def test_a_session_that_goes_on_after_an_undo(coder: Project, cli) -> None:
+def test_session_can_continue_after_an_undo(coder: Project, cli) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
     assert cli("undo").code == 0
     coder.write("app.py", "mine")
@@ -155,7 +155,7 @@ def test_redo_names_files_that_were_not_kept(coder: Project, cli, monkeypatch) -
     assert "left      app.py: files of more than" in done.out
 
 
-def test_a_large_file_that_the_session_made_is_removed(coder: Project, cli, monkeypatch) -> None:
+def test_large_file_made_by_the_session_is_removed(coder: Project, cli, monkeypatch) -> None:
     for module in (changes, held):
         monkeypatch.setattr(module, "KEPT_MAX", 6)
     work(
@@ -171,9 +171,7 @@ def test_a_large_file_that_the_session_made_is_removed(coder: Project, cli, monk
 @pytest.mark.parametrize(
     "made", [call("write_file", path="vast", content="x"), call("delete_file", path="vast")]
 )
-def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_restored(
-    coder: Project, cli, made
-) -> None:
+def test_huge_file_is_changed_at_once_after_a_warning(coder: Project, cli, made) -> None:
     """A sparse file of 1 TiB, which nobody could read to its end."""
     with (coder.folder / "vast").open("wb") as stream:
         stream.truncate(1 << 40)
@@ -200,7 +198,7 @@ def clones(folder: Path) -> bool:
         return copying.clone_file(source.fileno(), target.fileno())
 
 
-def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -> None:
+def test_huge_file_is_restored_if_the_file_system_can_clone(coder: Project, cli) -> None:
     if not clones(coder.folder):
         pytest.skip(
             "the file system of the temporary folder cannot share blocks between files, as btrfs and XFS can"
@@ -214,9 +212,7 @@ def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -
 
 
 @pytest.mark.long
-def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(
-    coder: Project, cli, monkeypatch
-) -> None:
+def test_clones_are_kept_by_path_and_restored_completely(coder: Project, cli, monkeypatch) -> None:
     """With a copy in the place of a clone, for file systems that have none."""
 
     def copy(source: int, target: int) -> bool:
@@ -261,7 +257,7 @@ def test_question_about_a_change_says_that_it_cannot_be_restored(coder: Project,
     assert cli("approvals", "list").out.count(f"  {why}\n") == 2
 
 
-def test_half_a_line_in_the_index_is_a_change_that_did_not_happen(coder: Project, cli) -> None:
+def test_incomplete_line_in_the_index_is_not_a_change(coder: Project, cli) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
     (index,) = (coder.home / "sessions").glob("*.undo/changes.jsonl")
     index.write_text(index.read_text() + '{"zone": "/no')
@@ -291,7 +287,7 @@ def test_kept_content_of_a_session_is_bounded(coder: Project, cli, monkeypatch) 
     assert "MB of backups are the limit for a session" in done.out
 
 
-def test_a_home_that_cannot_keep_does_not_stop_the_work(coder: Project, cli) -> None:
+def test_home_that_cannot_store_content_does_not_stop_the_work(coder: Project, cli) -> None:
     work(coder, cli, call("read_file", path="app.py"))
     (log,) = sessions(coder)
     log.with_suffix(".undo").write_text("not a folder")
@@ -304,7 +300,7 @@ def test_a_home_that_cannot_keep_does_not_stop_the_work(coder: Project, cli) -> 
 @pytest.mark.parametrize(
     ("answer", "code", "left"), [("y", 0, "one\ntwo\n"), ("n", 1, "mine"), ("", 1, "mine")]
 )
-def test_a_person_is_asked_before_anything_newer_is_overwritten(
+def test_person_is_asked_before_newer_content_is_overwritten(
     coder: Project, cli, answer, code, left
 ) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
@@ -328,7 +324,7 @@ def test_a_person_is_asked_before_anything_newer_is_overwritten(
 @pytest.mark.parametrize(
     ("zone", "why"), [(".", "leads outside every zone"), ("sub", "leads elsewhere now")]
 )
-def test_a_path_that_leads_elsewhere_is_left(
+def test_redirected_path_is_left_unchanged(
     coder: Project, cli, tmp_path: Path, zone: str, why: str
 ) -> None:
     coder.write("worker.yaml", WORKER.replace("path: .", f"path: {zone}"))
@@ -345,7 +341,7 @@ def test_a_path_that_leads_elsewhere_is_left(
     assert why in done.out
 
 
-def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
+def test_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
     script(coder, calls(call("write_file", path="app.py", content="x")), "done")
     assert cli("run", "worker.yaml", "go", "-p", "--ephemeral").code == 0
     done = cli("undo")
@@ -369,7 +365,7 @@ def test_undo_without_a_name_takes_the_last_session_of_the_folder(
     assert (cli("undo", "last").code, coder.read("app.py")) == (0, "one\ntwo\n")
 
 
-def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:
+def test_running_session_is_left_unchanged(coder: Project, cli) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
     (log,) = sessions(coder)
     held = hold_lock(log)
@@ -394,7 +390,7 @@ def hold_lock(log: Path) -> int:
     return descriptor
 
 
-def test_deleting_a_session_deletes_what_it_kept(coder: Project, cli) -> None:
+def test_deleted_session_loses_its_stored_content(coder: Project, cli) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
     (kept,) = (coder.home / "sessions").glob("*.undo")
     assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}

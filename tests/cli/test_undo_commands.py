@@ -60,9 +60,7 @@ def own(folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("zones", ["[]", "[{name: code, path: ., mode: ro}]"])
-def test_a_command_runs_where_there_is_nothing_that_it_may_write(
-    builder: Project, cli, zones: str
-) -> None:
+def test_command_without_writable_folders_runs(builder: Project, cli, zones: str) -> None:
     builder.write(
         "worker.yaml",
         f"name: reader\nmodel: script:script.yaml\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{}}}}\n",
@@ -89,7 +87,7 @@ def test_undo_covers_commands(builder: Project, cli) -> None:
     assert not sessions(builder)[0].with_suffix(".trials").exists()
 
 
-def test_caches_of_programs_are_one_line(builder: Project, cli) -> None:
+def test_program_caches_are_one_line(builder: Project, cli) -> None:
     lines = [
         "mkdir -p a/__pycache__ b/__pycache__ node_modules/.cache/x .mypy_cache c/.ruff_cache",
         "for n in 1 2 3; do echo $n > a/__pycache__/$n.pyc; echo $n > b/__pycache__/$n.pyc; done",
@@ -107,7 +105,7 @@ def test_caches_of_programs_are_one_line(builder: Project, cli) -> None:
     assert builder.read("a/__pycache__/1.pyc") == "somebody's"
 
 
-def test_one_call_or_one_turn_is_undone(builder: Project, cli) -> None:
+def test_single_call_or_turn_is_undone(builder: Project, cli) -> None:
     work(
         builder,
         cli,
@@ -156,7 +154,7 @@ def test_undo_names_what_it_cannot_undo(builder: Project, cli) -> None:
     assert not (builder.folder / "pipe").exists()
 
 
-def test_a_command_that_fails_or_is_stopped_leaves_what_it_did(builder: Project, cli) -> None:
+def test_effects_of_a_failed_or_stopped_command_stay(builder: Project, cli) -> None:
     before = own(builder.folder)
     slow = call("shell", command="sh -c 'echo half > half; sleep 60'", timeout=1)
     work(builder, cli, calls(shell("sh -c 'echo x > made; exit 3'"), slow))
@@ -176,9 +174,7 @@ def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
 RENAME = 'python3 -c \'import os; open("made", "w"); os.rename("old", "new")\''
 
 
-def test_a_folder_is_renamed_by_the_second_attempt_and_from_then_on_nothing_is_undone(
-    builder: Project, cli
-) -> None:
+def test_folder_rename_succeeds_untracked_on_the_second_attempt(builder: Project, cli) -> None:
     script(
         builder,
         calls(shell(RENAME)),
@@ -214,7 +210,7 @@ REAL = {
 
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("line", REAL.values(), ids=REAL)
-def test_a_command_does_what_it_does_without_copies_and_is_undone(
+def test_command_has_the_same_effects_as_without_copies_and_is_undone(
     builder: Project, cli, line: str
 ) -> None:
     (builder.folder / "data.bin").write_bytes(bytes(range(256)) * 200)
@@ -244,7 +240,7 @@ def told_apart(found: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.long
-def test_a_trial_that_was_approved_is_undone_as_well(builder: Project) -> None:
+def test_approved_trial_is_undone(builder: Project) -> None:
     before = own(builder.folder)
     script(builder, calls(shell("sh build.sh")), "done")
     assert builder.forge("run", "worker.yaml", "go", "-p", "--on-ask", "park").returncode == 10
@@ -274,7 +270,7 @@ def cut_off(builder: Project, cli) -> Path:
 @pytest.mark.parametrize(
     "command", [("undo", "--list"), ("run", "worker.yaml", "go", "-y")], ids=("undo", "run")
 )
-def test_changes_that_were_cut_off_are_completed_by_the_next_start(
+def test_interrupted_changes_are_completed_by_the_next_start(
     builder: Project, cli, command
 ) -> None:
     trial = cut_off(builder, cli)
@@ -284,9 +280,7 @@ def test_changes_that_were_cut_off_are_completed_by_the_next_start(
     assert not trial.parent.exists()
 
 
-def test_changes_that_were_cut_off_are_left_by_commands_that_only_look(
-    builder: Project, cli
-) -> None:
+def test_interrupted_changes_are_ignored_by_reading_commands(builder: Project, cli) -> None:
     trial = cut_off(builder, cli)
     for command in (
         ("approve", "worker.yaml", "shell", "command=ls"),
@@ -298,9 +292,7 @@ def test_changes_that_were_cut_off_are_left_by_commands_that_only_look(
 
 
 @pytest.mark.parametrize("line", ["python3 -m unittest", "wc app.py", "ls | head -3"])
-def test_a_line_of_a_rule_set_leaves_nothing_that_is_not_undone(
-    builder: Project, cli, line: str
-) -> None:
+def test_line_of_a_rule_set_leaves_only_undoable_changes(builder: Project, cli, line: str) -> None:
     rules = "rules: [{use: reading}, {use: testing}]"
     builder.write("worker.yaml", WORKER.replace("shell: {}", f"shell: {{{rules}}}"))
     builder.write(

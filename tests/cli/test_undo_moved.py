@@ -106,7 +106,7 @@ def test_moved_file_is_moved_back(mover: Project, cli, lines: list[str]) -> None
 
 
 @pytest.mark.needs("overlay")
-def test_undo_says_what_it_moves_where(mover: Project, cli) -> None:
+def test_undo_shows_each_move(mover: Project, cli) -> None:
     work(mover, cli, "mkdir d; mv big.iso d/kept.iso")
     assert (
         cli("undo", "--list").out
@@ -131,9 +131,7 @@ def test_file_moved_by_git_is_moved_back(mover: Project, cli) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_when_as_much_is_kept_as_may_be_what_comes_next_is_moved_back(
-    mover: Project, cli, monkeypatch
-) -> None:
+def test_files_beyond_the_storage_limit_are_moved_back(mover: Project, cli, monkeypatch) -> None:
     monkeypatch.setattr(changes, "COMMANDS_MAX", 10)
     for number in range(9):
         mover.write(f"{number}.bin", f"{number}" * 5)
@@ -205,7 +203,7 @@ def test_moved_file_changed_since_is_not_moved_back(mover: Project, cli) -> None
 
 
 @pytest.mark.needs("overlay")
-def test_a_part_is_undone_only_where_it_has_the_content(mover: Project, cli) -> None:
+def test_split_part_is_undone_only_if_it_has_the_content(mover: Project, cli) -> None:
     work(mover, cli, "cp big.iso copy.iso", "rm big.iso")
     done = cli("undo", "--call", "1")
     assert (done.code, mover.read("copy.iso")) == (1, BIG)
@@ -216,7 +214,7 @@ def test_a_part_is_undone_only_where_it_has_the_content(mover: Project, cli) -> 
 
 
 @pytest.mark.needs("overlay")
-def test_the_last_of_two_moves_is_undone_alone(mover: Project, cli) -> None:
+def test_last_of_two_moves_is_undone_alone(mover: Project, cli) -> None:
     work(mover, cli, "mv big.iso one", "mv one two")
     assert (cli("undo", "--call", "1").code, mover.read("two")) == (1, BIG)
     assert (cli("undo", "--call", "2").code, mover.read("one")) == (0, BIG)
@@ -224,7 +222,7 @@ def test_the_last_of_two_moves_is_undone_alone(mover: Project, cli) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_another_session_leaves_the_only_copy(mover: Project, cli) -> None:
+def test_only_copy_made_by_another_session_stays(mover: Project, cli) -> None:
     work(mover, cli, "cp big.iso copy.iso")
     first = sessions(mover)[0].stem
     work(mover, cli, "rm big.iso")
@@ -248,7 +246,7 @@ def test_sessions_that_moved_a_file_in_turn_are_undone_in_turn(mover: Project, c
 
 
 @pytest.mark.needs("overlay")
-def test_names_that_no_file_tool_takes_are_undone(mover: Project, cli) -> None:
+def test_names_that_file_tools_refuse_are_undone(mover: Project, cli) -> None:
     odd = os.fsencode(mover.folder) + b"/\xff\x1b[31m\tname\n"
     with open(odd, "w") as stream:
         stream.write("odd\n")
@@ -309,7 +307,7 @@ def test_file_moved_and_edited_by_a_patch_stays(patcher: Project, cli) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("line", ["mv big.iso kept.iso", "mv big.iso small.txt", "mv deep flat"])
-def test_an_undo_that_was_cut_off_is_finished_by_the_next(
+def test_interrupted_undo_is_finished_by_the_next(
     mover: Project, cli, monkeypatch, line: str
 ) -> None:
     before = own(mover.folder)
@@ -335,7 +333,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     "how", ["renamed", "into a folder that was made", "swapped", "three around"]
 )
-def test_a_redo_that_was_cut_off_between_the_two_steps_of_a_move_leads_both_ways(
+def test_redo_interrupted_between_the_steps_of_a_move_can_go_both_ways(
     mover: Project, cli, monkeypatch: pytest.MonkeyPatch, how: str, then: str
 ) -> None:
     before = own(mover.folder)

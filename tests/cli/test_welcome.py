@@ -61,7 +61,7 @@ def test_welcome_with_a_key_names_the_model_flag(
     assert value not in out
 
 
-def test_a_model_that_is_named_needs_nothing_more(cli, project, monkeypatch) -> None:
+def test_configured_model_needs_nothing_more(cli, project, monkeypatch) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text("model: script:demo.yaml\n")
     assert NEXT.format(flag="") in cli().out
@@ -73,7 +73,7 @@ def test_a_model_that_is_named_needs_nothing_more(cli, project, monkeypatch) -> 
     )
 
 
-def test_a_config_that_is_broken_is_said_and_is_not_the_end(cli, project) -> None:
+def test_broken_config_is_reported_without_ending(cli, project) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text("modle: x\n")
     done = cli()
@@ -108,7 +108,7 @@ def test_offer_names_the_worker_of_the_folder(terminal, writer, answer: str) -> 
     assert screen.end() == 0
 
 
-def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(terminal, writer) -> None:
+def test_worker_that_grants_itself_permissions_is_used_once_trusted(terminal, writer) -> None:
     """Asked once, and again after a change."""
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     worker = writer.folder / "worker.yaml"
@@ -199,7 +199,7 @@ def test_offer_without_a_worker_in_the_folder_starts_coder(terminal, writer) -> 
 
 
 @pytest.mark.parametrize("words", [(), ("chat",)])
-def test_a_model_is_picked_where_some_are_ready_and_none_is_named(terminal, writer, words) -> None:
+def test_available_model_is_chosen_if_none_is_configured(terminal, writer, words) -> None:
     (writer.folder / "worker.yaml").unlink()
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     gateway = (

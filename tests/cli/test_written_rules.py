@@ -65,7 +65,7 @@ async def judged(project: Project, tool: str, args: dict[str, Any]) -> Judged:
 @pytest.mark.anyio
 @pytest.mark.parametrize("worker", WORKERS)
 @pytest.mark.parametrize(("tool", "args", "offered"), CALLS, ids=lambda value: str(value)[:40])
-async def test_every_rule_that_is_offered_works_where_it_is_written(
+async def test_every_offered_rule_works_where_it_is_written(
     project: Project,
     monkeypatch: pytest.MonkeyPatch,
     worker: str,
@@ -98,7 +98,7 @@ async def test_every_rule_that_is_offered_works_where_it_is_written(
 
 
 @pytest.mark.anyio
-async def test_a_worker_that_was_not_read_from_a_file_has_none_to_write_to(
+async def test_worker_without_a_file_has_no_place_for_rules(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.folder)

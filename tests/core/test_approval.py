@@ -59,7 +59,7 @@ def test_further_approval_never_loosens(approvals: list[Approval], another: Appr
         ([ApprovalMode.APPROVE_ALL, ApprovalMode.AUTO_DENY], ApprovalMode.AUTO_DENY),
     ],
 )
-def test_the_strictest_mode_wins_and_silence_abstains(
+def test_strictest_mode_wins_and_missing_ones_are_ignored(
     modes: list[ApprovalMode | None], strictest: ApprovalMode | None
 ) -> None:
     assert ApprovalMode.strictest(*modes) is strictest
@@ -123,7 +123,7 @@ def test_fingerprints_are_equal_only_for_equal_args(
     assert same == (repr(sorted(one.items())) == repr(sorted(other.items())))
 
 
-def test_a_request_its_answer_and_the_decision_on_the_wire() -> None:
+def test_request_answer_and_decision_are_encoded() -> None:
     request = ApprovalRequest(
         request_id="r1",
         tool_call_id="c1",

@@ -39,7 +39,7 @@ async def test_wait_within_keeps_open_what_the_function_opened() -> None:
     assert not scope.__exit__(None, None, None)
 
 
-async def test_timeout_of_the_function_itself_is_not_ours() -> None:
+async def test_timeout_raised_by_the_function_is_not_replaced() -> None:
     async def fail() -> None:
         raise TimeoutError("upstream")
 

@@ -121,7 +121,7 @@ async def test_answer_from_a_handler_reaches_everybody_after_its_question(
     assert late == ["approvalRequired", "approvalResponse"]
 
 
-async def test_the_first_answer_counts(bus: EventBus) -> None:
+async def test_first_answer_counts(bus: EventBus) -> None:
     def twice(event: Event) -> None:
         if isinstance(event, ApprovalRequired):
             bus.answer("r1", ApprovalDecision(False))
@@ -203,7 +203,7 @@ async def test_bus_works_with_names_and_payloads(bus: EventBus) -> None:
     ]
 
 
-async def test_a_program_asks_and_somebody_answers(bus: EventBus) -> None:
+async def test_program_asks_and_a_subscriber_answers(bus: EventBus) -> None:
     seen: list[Event] = []
 
     def answer(event: Event) -> None:
@@ -355,7 +355,7 @@ async def test_invalid_event_is_refused(name: str, payload: dict[str, Any], sent
         EventBus().emit(name, payload)
 
 
-async def test_every_payload_and_every_line_of_a_record_can_be_emitted_again(
+async def test_every_event_can_be_emitted_from_its_payload(
     project: Project,
 ) -> None:
     """A key that an event writes is a key that it may be given."""

@@ -17,6 +17,6 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("levels", [NESTING + 1, 500, 985, 100_000])
-def test_args_that_are_nested_too_deeply_are_refused(levels: int) -> None:
+def test_deeply_nested_args_are_refused(levels: int) -> None:
     with pytest.raises(ValueError, match="is nested too deeply"):
         read_args('{"value": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}")

@@ -181,11 +181,11 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("event", "payload"), PAYLOADS)
-def test_payload_of_each_event(event: Event, payload: dict[str, Any]) -> None:
+def test_each_event_has_its_payload(event: Event, payload: dict[str, Any]) -> None:
     assert event.payload() == payload
 
 
-def test_wire_names_of_events() -> None:
+def test_event_names_are_stable() -> None:
     """Logs and programs have them: none may change, and a new one gets its line here."""
     assert set(EVENT_KINDS) == {
         "sessionStart",

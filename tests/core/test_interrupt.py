@@ -16,9 +16,7 @@ async def stopped(signal: InterruptSignal) -> bool:
     return scope.cancelled_caught
 
 
-async def test_a_signal_that_came_before_ends_the_scope_at_once_and_its_first_reason_stays() -> (
-    None
-):
+async def test_earlier_signal_ends_the_scope_at_once_with_its_first_reason() -> None:
     signal = InterruptSignal()
     signal.interrupt("no time")
     signal.interrupt("enough")
@@ -37,7 +35,7 @@ async def test_signal_can_be_used_again_after_a_reset() -> None:
     assert await stopped(signal)
 
 
-async def test_another_thread_may_interrupt() -> None:
+async def test_signal_may_come_from_another_thread() -> None:
     signal = InterruptSignal()
 
     async def from_elsewhere() -> None:
@@ -49,7 +47,7 @@ async def test_another_thread_may_interrupt() -> None:
         assert await stopped(signal)
 
 
-async def test_every_scope_ends_and_none_is_left_behind() -> None:
+async def test_every_scope_ends_on_a_signal() -> None:
     signal = InterruptSignal()
     ended: list[bool] = []
 

@@ -100,7 +100,7 @@ def test_tests_have_every_kind_of_result() -> None:
 @pytest.mark.parametrize(
     "kind", result_strategies(st.text(), st.text(), st.none()), ids=lambda kind: kind.__name__
 )
-def test_a_result_of_a_kind_holds_the_text(kind: type) -> None:
+def test_result_of_each_kind_contains_its_text(kind: type) -> None:
     """So that a hostile text in it is really drawn."""
     found = [each for each in results_of("hostile") if isinstance(each, kind)]
     assert [each for each in found if "hostile" not in each.text()] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 from forge_cli.core.locking import files_below
 
 
-def test_links_count_by_their_targets_whether_they_lead_to_files_or_folders(tmp_path: Path) -> None:
+def test_links_are_locked_by_their_targets(tmp_path: Path) -> None:
     skill = tmp_path / "skill"
     (skill / "more").mkdir(parents=True)
     (skill / "SKILL.md").write_text("text")

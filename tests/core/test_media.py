@@ -66,7 +66,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
-def test_media_on_the_wire_and_for_the_model(
+def test_media_is_encoded_in_logs_and_for_the_model(
     value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
 ) -> None:
     assert value.wire() == on_the_wire
@@ -103,12 +103,12 @@ def test_invalid_media_json_is_unreadable(data: dict[str, Any], problem: str) ->
     assert as_result({"kind": "image", **data}) == Json({"kind": "image", **data})
 
 
-def test_a_record_in_which_base64_looked_like_a_secret_can_be_read() -> None:
+def test_log_with_redacted_base64_can_be_read() -> None:
     data = {"kind": "image", "mediaType": "image/png", "data": "iVBO[redacted:A_TOKEN]gg=="}
     assert read_result(data) == Image(b"", "image/png")
 
 
-def test_media_over_the_limit_is_described_and_not_kept() -> None:
+def test_media_over_the_limit_is_described_but_not_kept() -> None:
     kept = Image(PNG + bytes(MEDIA_LIMIT - len(PNG)), "image/png")
     assert bounded(kept) is kept
     large = bounded(Image(kept.data + b"\0", "image/png", "A map"))
@@ -116,7 +116,7 @@ def test_media_over_the_limit_is_described_and_not_kept() -> None:
     assert large.content.startswith("A map\n[image: image/png, 640x480, 3.8 MB]\n[it is not kept: ")
 
 
-def test_a_list_with_results_in_it_is_one_text_with_their_files() -> None:
+def test_list_of_results_becomes_one_text_with_files() -> None:
     cat, table = Image(PNG, "image/png", "A cat"), Blob(b"a,b", "text/csv", "a.csv")
     value = as_result(["Before", cat, Text("After"), table])
     assert value == Text(f"Before\n{cat.text()}\nAfter\n{table.text()}", files=(cat, table))

@@ -27,7 +27,7 @@ def test_dimensions_are_read_from_the_first_bytes(head: bytes) -> None:
     assert dimensions(head[:-1]) is None
 
 
-def test_an_image_is_named_with_its_size() -> None:
+def test_image_is_described_with_its_size() -> None:
     data = base64.b64encode(PNG + bytes(32_000 - len(PNG))).decode()
     assert describe_image("image/png", data) == "image.png, 640x480, 32 KB"
     assert (

@@ -72,7 +72,7 @@ def test_other_kinds_are_invalid(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Bad", "git-status", "", "text", "diff", "json"])
-def test_a_custom_result_refuses_a_kind_that_is_none_of_its_own(kind: str) -> None:
+def test_custom_result_refuses_a_reserved_kind(kind: str) -> None:
     with pytest.raises(ValueError, match="is not a kind for a custom result") as caught:
         Custom(kind=kind, data={})
     assert str(caught.value) == (
@@ -241,7 +241,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
-def test_each_kind_on_the_wire_and_for_the_model(
+def test_each_kind_is_encoded_in_logs_and_for_the_model(
     value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
 ) -> None:
     assert value.wire() == on_the_wire
@@ -249,7 +249,7 @@ def test_each_kind_on_the_wire_and_for_the_model(
     assert as_result(value) is value
 
 
-def test_a_large_original_is_not_repeated_but_the_file_is_not_new_either() -> None:
+def test_large_original_is_omitted_without_marking_the_file_as_new() -> None:
     diff = Diff.of("/out/a", "x" * (ORIGINAL_LIMIT + 1), "y")
     assert diff == Diff("/out/a", None, "y", is_new=False, bytes_written=1)
     assert diff.text() == "Changed /out/a (1 bytes)."
@@ -300,7 +300,7 @@ class Unspeakable:
         ({"data": 1}, Json({"data": 1})),
     ],
 )
-def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue) -> None:
+def test_every_return_value_becomes_a_result(returned: Any, result: ResultValue) -> None:
     assert as_result(returned) == result
     json.dumps(result.wire(), allow_nan=False).encode()
 
@@ -333,7 +333,7 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
         (Table.of("a", [[Decimal("1.50")]]), Table(("a",), (("1.50",),))),
     ],
 )
-def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: ResultValue) -> None:
+def test_mapping_of_a_well_known_kind_becomes_that_result(said: Any, result: ResultValue) -> None:
     assert as_result(said) == result
     assert not is_misfit(said, as_result(said))
 
@@ -390,7 +390,7 @@ CUT = cut(HUGE, VALUE_LIMIT)
         (Table.of([HUGE], []), Text(cut(HUGE, VALUE_LIMIT))),
     ],
 )
-def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: ResultValue) -> None:
+def test_huge_value_is_cut_with_a_notice(huge: ResultValue, kept: ResultValue) -> None:
     assert bounded(huge) == kept
     assert bounded(kept, 2 * VALUE_LIMIT) == kept
     assert len(json.dumps(kept.wire())) < VALUE_LIMIT + 1000
@@ -411,9 +411,7 @@ def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: Resu
         (Text("x", display=DisplayHints(max_height="tall")), Text("x", display=DisplayHints())),  # type: ignore[arg-type]
     ],
 )
-def test_whatever_a_tool_returns_can_be_read_back_from_the_record(
-    returned: ResultValue, kept: ResultValue
-) -> None:
+def test_every_result_is_read_back_from_the_log(returned: ResultValue, kept: ResultValue) -> None:
     assert read_result(json.loads(json.dumps(as_result(returned).wire()))) == kept
 
 

@@ -111,7 +111,7 @@ def test_readable_piece_depends_on_the_text_before_it() -> None:
     st.text(st.characters(exclude_characters="\n"), max_size=60),
     st.integers(min_value=3, max_value=30),
 )
-def test_a_cut_keeps_head_and_tail_and_names_what_is_missing(text: str, limit: int) -> None:
+def test_cut_keeps_head_and_tail_and_states_what_is_missing(text: str, limit: int) -> None:
     shown = cut(text, limit)
     if len(text) <= limit:
         assert shown == text
@@ -123,7 +123,7 @@ def test_a_cut_keeps_head_and_tail_and_names_what_is_missing(text: str, limit: i
 
 
 @given(st.text(alphabet="ab\n", max_size=3000), st.integers(min_value=100, max_value=1000))
-def test_a_limit_with_room_for_it_holds_for_the_name_of_the_cut_too(text: str, limit: int) -> None:
+def test_limit_includes_the_notice_of_the_cut_if_there_is_room(text: str, limit: int) -> None:
     assert len(cut(text, limit)) <= limit
 
 
@@ -135,7 +135,7 @@ def test_a_limit_with_room_for_it_holds_for_the_name_of_the_cut_too(text: str, l
         ("end", "a" * 50 + "z" * 27 + "..."),
     ],
 )
-def test_a_text_is_cut_in_its_middle_or_at_its_end(at: CutAt, shown: str) -> None:
+def test_text_is_cut_in_the_middle_or_at_the_end(at: CutAt, shown: str) -> None:
     assert cut("a" * 50 + "z" * 50, 80, at) == shown
 
 
@@ -144,13 +144,13 @@ def test_a_text_is_cut_in_its_middle_or_at_its_end(at: CutAt, shown: str) -> Non
     st.integers(min_value=12, max_value=30),
     st.sampled_from(["middle", "end"]),
 )
-def test_one_line_is_never_longer_than_its_limit(text: str, limit: int, at: CutAt) -> None:
+def test_cut_line_is_never_longer_than_its_limit(text: str, limit: int, at: CutAt) -> None:
     assert (
         cut(text, limit, at) == text if len(text) <= limit else len(cut(text, limit, at)) <= limit
     )
 
 
-def test_a_mark_can_say_how_much_is_gone() -> None:
+def test_notice_can_state_the_omitted_length() -> None:
     assert cut("x" * 100, 60, "end", mark=MORE) == "x" * 35 + "... [65 more characters]"
 
 
@@ -187,7 +187,7 @@ def test_counted_uses_the_plural_except_for_one(number: float, said: str) -> Non
     assert counted(number, "call") == said
 
 
-def test_dollars_are_short() -> None:
+def test_dollars_are_rounded() -> None:
     amounts = {
         0: "$0",
         0.00000042: "$0.00000042",
@@ -205,7 +205,7 @@ class Terminal(io.StringIO):
 
 
 @given(st.text() | st.text('a\x1b\x7f\x9b\u202e\u115f\U000e0041\ud800😀\n"\\'))
-def test_json_on_a_terminal_says_the_same_and_hides_nothing(text: str) -> None:
+def test_json_on_a_terminal_is_escaped_and_complete(text: str) -> None:
     written = json.dumps({text: [text]}, ensure_ascii=False, indent=2)
     assert json_for(io.StringIO(), written) == written
     shown = json_for(Terminal(), written)

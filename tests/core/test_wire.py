@@ -42,7 +42,7 @@ class Sample(Struct, frozen=True):
     data: Any = None
 
 
-def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
+def test_keys_are_camel_case_and_optional_ones_are_omitted() -> None:
     assert wire(Sample("x", None)) == {"plainName": "x", "always": None, "someList": []}
     assert wire(
         Sample("x", "y", "z", (Text("t"), Mark("f", 2), 3), Mark("f", 2, 3), {"snake_key": 1})
@@ -126,7 +126,7 @@ class Whole(Struct, frozen=True):
 WHOLE = Whole(3, 0.5, "a", True, Part(Mark("a:b", 2, 3), ("x", "y")), None, {"k": "v"})
 
 
-def test_a_value_is_read_as_it_was_written() -> None:
+def test_value_is_read_as_written() -> None:
     data = {
         "size": 3,
         "share": 0.5,

@@ -160,7 +160,9 @@ CASES: dict[str, Callable[[Project, int], int]] = {
 @pytest.mark.parametrize(
     ("case", "number"), [("run", 5), ("fork", MOST), ("answer", 3), ("resume", 4)]
 )
-def test_few_system_calls(asking: Project, case: str, number: int) -> None:
+def test_kill_at_a_system_call_repeats_no_consented_call(
+    asking: Project, case: str, number: int
+) -> None:
     start_afresh(asking)
     CASES[case](asking, number)
 

@@ -89,7 +89,7 @@ def test_originals_of_a_session_are_on_disk(keeper: Project) -> None:
 
 
 @pytest.mark.parametrize("before", ["nothing", "a record", "two names"])
-def test_files_that_were_asked_for_are_on_the_disk(keeper: Project, before: str) -> None:
+def test_requested_output_files_are_on_disk(keeper: Project, before: str) -> None:
     keeper.write("script.yaml", "turns:\n  - text: done\n")
     written = ("--record", "record.jsonl", "-o", "answer.txt")
     if before != "nothing":

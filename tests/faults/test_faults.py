@@ -126,17 +126,17 @@ def survive(busy: Project, moments: list[str]) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("moments", points(4, seed=6), ids="-".join)
-def test_few_moments(busy: Project, moments: list[str]) -> None:
+def test_session_survives_kills_at_a_few_moments(busy: Project, moments: list[str]) -> None:
     survive(busy, moments)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("moments", points(200, seed=26), ids="-".join)
-def test_two_hundred_moments(busy: Project, moments: list[str]) -> None:
+def test_session_survives_kills_at_two_hundred_moments(busy: Project, moments: list[str]) -> None:
     survive(busy, moments)
 
 
-def test_call_that_was_cut_off_asks_before_it_is_made_again(busy: Project) -> None:
+def test_interrupted_call_asks_before_it_is_repeated(busy: Project) -> None:
     """The script says the same call again after the crash; it may have run, so nobody may repeat it silently."""
     busy.write("script.yaml", "turns:\n" + turn(1) + turn(1) + "  - text: done\n")
     work(busy, "after:1")

@@ -169,7 +169,9 @@ def moments(count: int, seed: int) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("case", "number"), [("run", 3), ("fork", 4), ("undo", 12), *moments(1, seed=12)]
 )
-def test_few_system_calls(busy: Project, case: str, number: int) -> None:
+def test_kill_at_a_system_call_leaves_a_consistent_state(
+    busy: Project, case: str, number: int
+) -> None:
     CASES[case](busy, number)
 
 

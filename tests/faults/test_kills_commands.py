@@ -174,14 +174,14 @@ def nothing_is_left(builder: Project) -> None:
 
 
 @pytest.mark.parametrize(("case", "number"), [("command", 30), ("undo", 20), ("redo", 25)])
-def test_few_kills(builder: Project, case: str, number: int) -> None:
+def test_command_survives_a_few_kills(builder: Project, case: str, number: int) -> None:
     CASES[case](builder, number)
     nothing_is_left(builder)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_many_kills(builder: Project, case: str) -> None:
+def test_command_survives_many_kills(builder: Project, case: str) -> None:
     draw = random.Random(case)
     count = CASES[case](builder, 10**6)
     for number in draw.sample(range(1, count + 1), min(count, 25)):
@@ -191,14 +191,16 @@ def test_many_kills(builder: Project, case: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("step", "then"), [("redo", "undo"), ("redo", "redo"), ("undo", "undo")])
-def test_move_is_killed_between_its_two_steps(builder: Project, step: str, then: str) -> None:
+def test_move_killed_between_its_two_steps_is_restored(
+    builder: Project, step: str, then: str
+) -> None:
     assert survive_moving_back(builder, BETWEEN[step], step, then)
     nothing_is_left(builder)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("step", "then"), [("undo", "undo"), ("redo", "redo"), ("redo", "undo")])
-def test_moves_are_killed_at_some_calls(builder: Project, step: str, then: str) -> None:
+def test_moves_killed_at_some_calls_are_restored(builder: Project, step: str, then: str) -> None:
     count = survive_moving_back(builder, 10**6, step, then)
     assert count > 10
     for number in random.Random(f"{step} {then}").sample(range(1, count + 1), 12):

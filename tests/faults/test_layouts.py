@@ -33,11 +33,11 @@ def test_commands_are_applied_and_undone(layout: str) -> None:
     passes(layout, *FEW, timeout=110)
 
 
-def test_few_power_cuts() -> None:
+def test_power_cuts_are_survived_on_two_file_systems() -> None:
     passes("two", "tests/faults/test_power_layouts.py", timeout=110)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_all_of_trials_undo_and_keeping(layout: str) -> None:
+def test_trials_undo_and_copies_work_on_every_layout(layout: str) -> None:
     passes(layout, *ALL, "-m", "not long or long", timeout=3000)

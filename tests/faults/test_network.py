@@ -415,7 +415,9 @@ def rows(names: set[str]) -> list[Any]:
 @pytest.mark.few(5)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", rows(set(ROWS)))
-def test_fault(project: Project, request: pytest.FixtureRequest, name: str, way: str) -> None:
+def test_network_fault_is_survived(
+    project: Project, request: pytest.FixtureRequest, name: str, way: str
+) -> None:
     survive(project, way, ROWS[name], context(ROWS[name], request))
 
 

@@ -112,7 +112,7 @@ def test_power_cut_loses_no_approval_and_at_most_one_result(disk: Path, number: 
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_power_cut_leaves_what_undo_restores(disk: Path, number: int) -> None:
+def test_power_cut_keeps_files_that_undo_needs(disk: Path, number: int) -> None:
     (disk / "work").mkdir()
     for turn in range(TURNS):
         (disk / f"work/f{turn}.txt").write_text("old")

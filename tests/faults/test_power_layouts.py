@@ -205,11 +205,11 @@ def cut_at(builder: Project, case: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_few_power_cuts(builder: Project, case: str) -> None:
+def test_few_power_cuts_are_survived(builder: Project, case: str) -> None:
     cut_at(builder, case, 3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_many_power_cuts(builder: Project, case: str) -> None:
+def test_many_power_cuts_are_survived(builder: Project, case: str) -> None:
     cut_at(builder, case, 150)

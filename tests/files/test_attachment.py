@@ -70,7 +70,7 @@ def test_unusable_attachment_is_refused(tmp_path: Path) -> None:
         assert problem_of(path).splitlines()[0] == f"--attach {path}: {problem}"
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_too_large_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "large"
     with open(file, "wb") as large:
         large.write(b"%PDF-")

@@ -60,7 +60,7 @@ def test_every_way_to_copy_keeps_content_and_holes(
 
 
 @pytest.mark.parametrize("number", CANNOT)
-def test_what_a_file_system_cannot_do_is_done_another_way(
+def test_unsupported_copy_method_falls_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     (tmp_path / "source").write_bytes(b"content" * 100_000)
@@ -69,7 +69,7 @@ def test_what_a_file_system_cannot_do_is_done_another_way(
     assert copied(tmp_path / "source").read_bytes() == b"content" * 100_000
 
 
-def test_a_way_that_stops_in_the_middle_is_continued_by_the_next(
+def test_failed_copy_method_is_continued_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "source").write_bytes(bytes(range(256)) * 1000)
@@ -85,7 +85,7 @@ def test_a_way_that_stops_in_the_middle_is_continued_by_the_next(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_what_no_other_way_would_do_better_is_an_error(
+def test_permanent_copy_error_is_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     (tmp_path / "source").write_bytes(b"content")
@@ -95,7 +95,7 @@ def test_what_no_other_way_would_do_better_is_an_error(
         copied(tmp_path / "source")
 
 
-def test_a_file_that_becomes_shorter_meanwhile_is_an_error(
+def test_file_truncated_during_a_copy_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "source").write_bytes(b"content" * 1000)

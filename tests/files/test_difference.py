@@ -37,7 +37,7 @@ def changed(lines: list[str], sign: str) -> list[tuple[str, bool]]:
         ("\u0301\n", "\u0300\n", ["-\\u0301", "+\\u0300"]),
     ],
 )
-def test_a_change_shows_as_what_it_is(before: str, after: str, shown: list[str]) -> None:
+def test_difference_shows_the_change(before: str, after: str, shown: list[str]) -> None:
     lines = unified_diff(before, after, "old\n", "new")
     assert lines[:2] == ["--- old\\n", "+++ new"]
     assert lines[2].startswith("@@ ")
@@ -45,7 +45,7 @@ def test_a_change_shows_as_what_it_is(before: str, after: str, shown: list[str])
 
 
 @given(ODD, ODD)
-def test_texts_that_differ_look_different(before: str, after: str) -> None:
+def test_different_texts_look_different(before: str, after: str) -> None:
     lines = unified_diff(before, after, "x", "x")
     assert all("\n" not in line and line.replace("\t", "").isprintable() for line in lines)
     assert (changed(lines, "-") != changed(lines, "+")) == (before != after)

@@ -89,7 +89,7 @@ def text_at(text: str, mark: Mark) -> str:
         ("0.0", 0.0),
     ],
 )
-def test_plain_scalars_that_are_not_text(written: str, value: object) -> None:
+def test_plain_scalars_have_their_types(written: str, value: object) -> None:
     read = parse_document(f"a: {written}", "w.yaml")["a"]
     assert read == value
     assert type(read) is type(value)
@@ -103,7 +103,7 @@ yes no on off y n Yes NO Off tRUE Null NULL 0777 007 -01 00 +1 1_000 1,000 0x1F 
 
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("written", NARROWED.split())
-def test_what_yaml_1_1_would_have_changed_stays_text(written: str) -> None:
+def test_yaml_1_1_booleans_and_dates_stay_text(written: str) -> None:
     assert parse_document(f"a: {written}", "w.yaml") == {"a": written}
 
 
@@ -111,7 +111,7 @@ def test_what_yaml_1_1_would_have_changed_stays_text(written: str) -> None:
 @pytest.mark.parametrize(
     "written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"]
 )
-def test_quoted_is_always_text(written: str) -> None:
+def test_quoted_scalar_is_text(written: str) -> None:
     assert parse_document(f"""a: "{written}"\nb: '{written}'""", "w.yaml") == {
         "a": written,
         "b": written,
@@ -119,7 +119,7 @@ def test_quoted_is_always_text(written: str) -> None:
 
 
 @pytest.mark.usefixtures("parser")
-def test_keys_without_special_meaning() -> None:
+def test_special_yaml_keys_have_no_meaning() -> None:
     text = "<<: {a: 1}\n=: 2\nyes: 3\n'1': 4\n\"true\": 5\n? long\n: 6\n"
     assert parse_document(text, "w.yaml") == {
         "<<": {"a": 1},
@@ -132,7 +132,7 @@ def test_keys_without_special_meaning() -> None:
 
 
 @pytest.mark.usefixtures("parser")
-def test_blocks_of_text() -> None:
+def test_text_blocks_are_read() -> None:
     text = 'a: |\n  x: 1\n  # y\n\n   z\nb: >-\n  one\n  two\nc: one\n  two\nd: "\\t\\u00e9\\0"\n'
     assert parse_document(text, "w.yaml") == {
         "a": "x: 1\n# y\n\n z\n",
@@ -169,7 +169,7 @@ def test_mappings_lists_keys_and_values_have_marks() -> None:
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) -> None:
+def test_line_endings_and_byte_order_mark_do_not_shift_marks(ending: str, start: str) -> None:
     text = ending.join(["name: x", "text: |", "  one", "  two", "last: {🙂: 1}", ""])
     data = parse_document((start + text).encode(), "w.yaml")
     assert data == {"name": "x", "text": "one\ntwo\n", "last": {"🙂": 1}}
@@ -280,7 +280,7 @@ def test_surprising_yaml_is_refused(text: str | bytes, line: int, column: int, s
 @pytest.mark.parametrize(
     "escape", [r"\ud800", r"\ud83d\ude00", r"\uDFFF", r"\Uffffffff", r"\U00110000", r"\q", r"\xzz"]
 )
-def test_an_escape_that_stands_for_no_character(escape: str) -> None:
+def test_invalid_escape_is_an_error(escape: str) -> None:
     error = refused(f'ok: 1\na: "{escape}"')
     assert "unknown escape; write the character itself" in error.message
     assert error.where is not None
@@ -362,7 +362,7 @@ def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["worker.md", "x.worker", "X.MD"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_front_matter(tmp_path: Path, name: str, ending: str) -> None:
+def test_front_matter_is_read_with_its_body(tmp_path: Path, name: str, ending: str) -> None:
     lines = [
         "\ufeff---",
         "name: x",
@@ -383,7 +383,7 @@ def test_front_matter(tmp_path: Path, name: str, ending: str) -> None:
     assert read.data["limits"].keys_at["max_turns"] == Mark(str(path), 4, 3)
 
 
-def test_front_matter_without_a_body() -> None:
+def test_front_matter_may_have_no_body() -> None:
     assert split_front_matter("---\na: 1\n---", "w.md") == ("---\na: 1\n", "")
     assert split_front_matter("---\na: |\n  ---\n---\n", "w.md") == ("---\na: |\n  ---\n", "")
 
@@ -418,13 +418,13 @@ def test_front_matter_without_a_body() -> None:
         ("---\na: 1\n---\nbo\x1bdy", "w:4:3", "U+001B is not text; delete it"),
     ],
 )
-def test_front_matter_that_cannot_be_read(tmp_path: Path, text: str, where: str, says: str) -> None:
+def test_invalid_front_matter_is_an_error(tmp_path: Path, text: str, where: str, says: str) -> None:
     error = unreadable(write(tmp_path, "w.md", text))
     assert error.startswith(f"{where}: ")
     assert says in error
 
 
-def test_a_body_may_hold_what_yaml_may_not() -> None:
+def test_body_may_contain_invalid_yaml() -> None:
     assert split_front_matter("---\na: 1\n---\nx\u2028y\ufeff", "w.md")[1] == "x\u2028y\ufeff"
 
 
@@ -456,7 +456,7 @@ def test_path_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
         ("sub/helper.yaml", None),
     ],
 )
-def test_a_file_of_nearly_that_name_is_named(tmp_path: Path, name: str, near: str | None) -> None:
+def test_missing_file_suggests_a_similar_name(tmp_path: Path, name: str, near: str | None) -> None:
     for each in ("helper.yaml", "notes.md", "secret.txt"):
         write(tmp_path, each, "a: 1")
     (tmp_path / "sub.yaml").mkdir()
@@ -465,7 +465,7 @@ def test_a_file_of_nearly_that_name_is_named(tmp_path: Path, name: str, near: st
 
 
 @pytest.mark.needs("user")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, "w.yaml", "a: 1")
     path.chmod(0)
     assert unreadable(path) == "w: permission denied; check its owner and mode"
@@ -478,7 +478,7 @@ def test_impossible_file_name_is_refused(tmp_path: Path, name: str) -> None:
     )
 
 
-def test_the_largest_file(tmp_path: Path) -> None:
+def test_largest_file_is_read_and_a_larger_one_refused(tmp_path: Path) -> None:
     fits = "a: " + "x" * (MAX_BYTES - 3)
     assert read_document(write(tmp_path, "w.yaml", fits)).data == {"a": fits[3:]}
     assert "larger than 256 KiB" in unreadable(write(tmp_path, "w.yaml", fits + "x"))
@@ -535,7 +535,7 @@ def check(text: str | bytes) -> None:
 
 @pytest.mark.parametrize("loader", PARSERS)
 @given(text=yaml_like)
-def test_any_text_that_looks_like_yaml(loader: Any, text: str) -> None:
+def test_any_text_is_parsed_or_refused(loader: Any, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parsing, "LOADER", loader)
         check(text)
@@ -547,7 +547,7 @@ def test_any_text_that_looks_like_yaml(loader: Any, text: str) -> None:
     st.sampled_from([b"", b"---\n"]),
     st.sampled_from([b"", b"\n---\n"]),
 )
-def test_any_front_matter(raw: bytes, before: bytes, after: bytes) -> None:
+def test_any_front_matter_is_parsed_or_refused(raw: bytes, before: bytes, after: bytes) -> None:
     try:
         front, body = split_front_matter(before + raw + after, "w.md")
     except WorkerError:
@@ -582,9 +582,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
 
 @pytest.mark.long
 @given(st.dictionaries(words, values, max_size=5), st.sampled_from([None, 0, 2]))
-def test_json_reads_as_the_same_data_with_marks_on_its_keys(
-    data: dict[str, Any], indent: int | None
-) -> None:
+def test_json_is_read_with_marks_on_its_keys(data: dict[str, Any], indent: int | None) -> None:
     text = as_json(data, indent)
     read = parse_document(text, "w.yaml")
     assert json.dumps(read) == json.dumps(data)
@@ -608,7 +606,7 @@ trees = st.dictionaries(
 
 @pytest.mark.long
 @given(trees, st.booleans())
-def test_marks_stand_where_the_keys_do(tree: dict[str, Any], front: bool) -> None:
+def test_marks_are_at_the_keys(tree: dict[str, Any], front: bool) -> None:
     text = yaml.safe_dump(tree, allow_unicode=True, sort_keys=False)
     if front:
         text = f"---\n{text}---\n{text}"

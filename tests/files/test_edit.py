@@ -118,13 +118,13 @@ def test_edit_adds_the_least_text(tmp_path: Path, before: str, rule: GrantRule, 
     "before",
     ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"],
 )
-def test_edit_of_the_users_own_file(tmp_path: Path, before: str) -> None:
+def test_user_config_is_edited(tmp_path: Path, before: str) -> None:
     after = added(tmp_path, before, SHELL, user=True)
     assert parse_document(after, "")["policy"]["shell"] == {"rules": [SHELL.says]}
     assert all(line in after for line in before.splitlines() if "policy" not in line)
 
 
-def test_a_file_that_is_not_there_yet_is_made_for_its_user_alone(tmp_path: Path) -> None:
+def test_missing_file_is_created_readable_only_by_its_user(tmp_path: Path) -> None:
     edit = plan_edit(tmp_path / "home" / "config.yaml", [SHELL], user=True)
     assert (edit.diff.original, edit.diff.is_new) == (None, True)
     edit.write()
@@ -132,7 +132,7 @@ def test_a_file_that_is_not_there_yet_is_made_for_its_user_alone(tmp_path: Path)
     assert edit.file.stat().st_mode & 0o777 == 0o600
 
 
-def test_front_matter_line_ends_and_the_byte_order_mark_stay(tmp_path: Path) -> None:
+def test_front_matter_line_endings_and_byte_order_mark_stay(tmp_path: Path) -> None:
     front = "---\nname: w\ntoolsets:\n  shell:\n"
     rules = f"    rules:\n      - {ENTRY}\n"
     body = "---\nYou are.\ntoolsets:\n"
@@ -141,7 +141,7 @@ def test_front_matter_line_ends_and_the_byte_order_mark_stay(tmp_path: Path) -> 
     assert added(tmp_path, windows, SHELL) == windows + rules.replace("\n", "\r\n")
 
 
-def test_the_mode_stays_and_a_link_leads_to_the_file(tmp_path: Path) -> None:
+def test_mode_stays_and_a_link_is_followed(tmp_path: Path) -> None:
     file, link = tmp_path / "w.yaml", tmp_path / "link.yaml"
     file.write_text("toolsets: {shell: }\n")
     file.chmod(0o640)
@@ -152,7 +152,7 @@ def test_the_mode_stays_and_a_link_leads_to_the_file(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["link.yaml", "w.yaml"]
 
 
-def test_several_rules_and_one_that_stands_there_already(tmp_path: Path) -> None:
+def test_existing_rule_is_not_added_again(tmp_path: Path) -> None:
     after = added(tmp_path, "toolsets:\n  shell:\n", *WORKSPACE, SHELL)
     assert yaml.safe_load(after)["sandbox"]["zones"] == [
         {**DEFAULT, "approval": {"write": "preApproved", "delete": "preApproved"}}
@@ -183,12 +183,12 @@ def test_file_that_cannot_be_edited_says_why(
         plan_edit(file, [rule])
 
 
-def test_a_rule_without_a_place_in_the_users_file(tmp_path: Path) -> None:
+def test_rule_without_a_place_in_the_user_config_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(CannotEditError, match="has no place in config.yaml"):
         plan_edit(tmp_path / "config.yaml", [ZONE], user=True)
 
 
-def test_what_somebody_else_has_changed_since_is_left_alone(tmp_path: Path) -> None:
+def test_file_changed_meanwhile_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text("toolsets: {shell: }\n")
     edit = plan_edit(file, [SHELL])
@@ -201,7 +201,7 @@ def test_what_somebody_else_has_changed_since_is_left_alone(tmp_path: Path) -> N
     assert file.read_text() == "toolsets: {shell: {timeout: 1}}\n"
 
 
-def test_lines_to_paste_say_the_same() -> None:
+def test_lines_to_paste_equal_the_edit() -> None:
     pasted = yaml.safe_load(lines_to_paste([*WORKSPACE, ZONE, SHELL]))
     assert [zone["name"] for zone in pasted["sandbox"]["zones"]] == ["workspace", "code"]
     assert pasted["toolsets"]["shell"]["rules"] == [SHELL.says]
@@ -229,7 +229,7 @@ WORKERS = st.fixed_dictionaries(
 
 
 @given(WORKERS, st.sampled_from([None, True, False]), st.booleans(), st.integers(2, 4))
-def test_for_any_file_the_rule_is_added_and_nothing_else_changes(
+def test_rule_is_added_to_any_file_without_another_change(
     worker: dict[str, Any], style: bool | None, comments: bool, indent: int
 ) -> None:
     text = yaml.safe_dump(
@@ -248,5 +248,5 @@ def test_for_any_file_the_rule_is_added_and_nothing_else_changes(
 
 
 @given(VALUES)
-def test_flow_is_yaml(value: Any) -> None:
+def test_flow_style_is_valid_yaml(value: Any) -> None:
     assert parse_document(f"x: {flow(value)}\n", "")["x"] == value

@@ -36,13 +36,13 @@ def test_guidance_follows_the_instructions(project: Project) -> None:
     assert told(project).startswith(f"You help.\n\n{text}\n\nFor work with several steps")
 
 
-def test_guidance_is_that_of_the_working_directory(project: Project) -> None:
+def test_guidance_comes_from_the_working_directory(project: Project) -> None:
     project.write("workers/AGENTS.md", "Use spaces.")
     assert "spaces" not in told(project)
 
 
 @pytest.mark.parametrize("content", [None, "", " \n\n"])
-def test_without_guidance_nothing_is_added(project: Project, content: str | None) -> None:
+def test_missing_guidance_adds_nothing(project: Project, content: str | None) -> None:
     if content is not None:
         project.write("AGENTS.md", content)
     assert told(project).startswith("You help.\n\nFor work with several steps")
@@ -74,12 +74,12 @@ def test_long_guidance_is_cut(tmp_path: Path) -> None:
     assert read_guidance(tmp_path).text.endswith("xx")
 
 
-def test_bytes_that_are_no_text_become_visible(tmp_path: Path) -> None:
+def test_guidance_that_is_not_utf8_is_escaped(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_bytes(b"a\xffb")
     assert read_guidance(tmp_path).text.endswith("a\ufffdb")
 
 
-def test_a_link_inside_is_followed(tmp_path: Path) -> None:
+def test_link_inside_the_repository_is_followed(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "rules.md").write_text("Use tabs.")
     (tmp_path / "AGENTS.md").symlink_to("docs/rules.md")
@@ -163,7 +163,7 @@ def test_guidance_is_bounded_and_the_nearest_file_comes_first(repository: Path) 
     assert "[... only the first 2 KiB of AGENTS.md ...]" in text
 
 
-def test_a_link_may_lead_anywhere_in_the_repository_and_not_out_of_it(repository: Path) -> None:
+def test_link_may_lead_anywhere_in_the_repository(repository: Path) -> None:
     top = repository.parents[1]
     (top / "rules.md").write_text("Rules.")
     (repository / "AGENTS.md").symlink_to("../../rules.md")
@@ -175,7 +175,7 @@ def test_a_link_may_lead_anywhere_in_the_repository_and_not_out_of_it(repository
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_a_repository_of_somebody_else_is_none(repository: Path) -> None:
+def test_repository_of_another_user_is_ignored(repository: Path) -> None:
     (repository.parents[1] / "AGENTS.md").write_text("Theirs.")
     os.chown(repository.parents[1] / ".git", 12345, -1)
     assert read_guidance(repository).files == ()
@@ -209,7 +209,7 @@ def test_guidance_needs_trust_unless_the_worker_decides(project: Project) -> Non
     assert "keys" not in model.system[2]
 
 
-def test_one_file_can_be_trusted_and_nothing_is_read_through_a_link(project: Project) -> None:
+def test_trusted_file_is_not_read_through_a_link(project: Project) -> None:
     open_worker(project)
     project.write("../secret.txt", "secret")
     (project.folder / "AGENTS.md").symlink_to("../secret.txt")
@@ -219,7 +219,7 @@ def test_one_file_can_be_trusted_and_nothing_is_read_through_a_link(project: Pro
     assert "secret" not in model.system[0]
 
 
-def test_a_worker_can_do_without(project: Project) -> None:
+def test_worker_can_disable_guidance(project: Project) -> None:
     project.write("worker.yaml", "name: w\nagents_md: false\n")
     project.write("AGENTS.md", "Use tabs.")
     project.forge("trust")
@@ -229,7 +229,7 @@ def test_a_worker_can_do_without(project: Project) -> None:
     assert not [event for event in seen.of(StatusEvent) if "AGENTS.md" in event.message]
 
 
-def test_a_session_is_repeated_with_what_was_told_then(project: Project) -> None:
+def test_replay_uses_the_recorded_guidance(project: Project) -> None:
     open_worker(project)
     project.write("AGENTS.md", "Use tabs.")
     project.forge("trust")

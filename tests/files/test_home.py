@@ -39,7 +39,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_an_open_home_is_closed_and_that_is_said_once(worker: Project) -> None:
+def test_home_open_to_others_is_closed_and_reported_once(worker: Project) -> None:
     worker.home.mkdir()
     worker.home.chmod(0o755)
     said = [event.message for event in worker.run("Hello.").of(StatusEvent)]
@@ -52,7 +52,7 @@ def test_an_open_home_is_closed_and_that_is_said_once(worker: Project) -> None:
 @pytest.mark.parametrize(
     "words", [["run", "worker.yaml", "go"], ["tools", "list"], ["tools", "new", "greet"]]
 )
-def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> None:
+def test_new_home_is_accessible_only_to_its_user(worker: Project, words: list[str]) -> None:
     worker.write("script.yaml", "turns: [{text: hi}]\n")
     done = worker.forge(*words, env={"FORGE_MODEL": "script:script.yaml"})
     assert (done.returncode, mode(worker.home)) == (0, 0o700)
@@ -60,7 +60,7 @@ def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> 
     assert {mode(path) for path in worker.home.iterdir() if path.is_dir()} == {0o700}
 
 
-def test_home_that_is_not_for_forge_alone_is_not_changed(
+def test_home_shared_with_other_files_is_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, work, own = tmp_path / "shared", tmp_path / "work", tmp_path / "own"
@@ -79,14 +79,14 @@ def test_home_that_is_not_for_forge_alone_is_not_changed(
     assert close_home(own) is not None
 
 
-def test_an_empty_home_is_the_one_that_the_system_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_home_variable_means_the_home_of_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "")
     for named in ("", "~/mine"):
         monkeypatch.setenv("FORGE_HOME", named)
         assert forge_home() == Path(pwd.getpwuid(os.getuid()).pw_dir) / (named[2:] or ".forge")
 
 
-def test_a_home_of_nobody_is_refused(worker: Project) -> None:
+def test_missing_home_is_refused(worker: Project) -> None:
     done = worker.forge("run", "worker.yaml", "go", env={"FORGE_HOME": "~nobody-here/x"})
     assert (done.returncode, done.stderr) == (
         3,
@@ -96,7 +96,7 @@ def test_a_home_of_nobody_is_refused(worker: Project) -> None:
     assert not (worker.folder / "~nobody-here").exists()
 
 
-def test_a_home_that_leads_to_itself_costs_the_session_only(worker: Project) -> None:
+def test_circular_home_link_costs_only_the_session(worker: Project) -> None:
     worker.home.symlink_to(worker.home)
     worker.write("script.yaml", "turns: [{text: hi}]\n")
     done = worker.forge("run", "worker.yaml", "go", "-p", env={"FORGE_MODEL": "script:script.yaml"})

@@ -42,7 +42,7 @@ def keyring(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str]
     return kept
 
 
-def test_a_stored_key_is_found(home: Path) -> None:
+def test_stored_key_is_found(home: Path) -> None:
     assert find_key("ANTHROPIC_API_KEY") is None
     KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
     assert find_key("ANTHROPIC_API_KEY") == ProviderKey(
@@ -51,14 +51,16 @@ def test_a_stored_key_is_found(home: Path) -> None:
     assert SECRET not in repr(find_key("ANTHROPIC_API_KEY"))
 
 
-def test_key_in_the_environment_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_in_the_environment_takes_precedence(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", OTHER)
     found = find_key("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     assert found == ProviderKey("ANTHROPIC_AUTH_TOKEN", OTHER, "environment")
 
 
-def test_a_keyring_keeps_the_value_and_the_file_the_name(
+def test_keyring_stores_the_value_and_the_file_the_name(
     home: Path, keyring: dict[tuple[str, str], str]
 ) -> None:
     key = KeyStore(home).put("A_KEY", SECRET)
@@ -70,9 +72,7 @@ def test_a_keyring_keeps_the_value_and_the_file_the_name(
     assert keyring == {}
 
 
-def test_a_keyring_that_keeps_nothing_safe_is_not_used(
-    home: Path, keyring: dict[tuple[str, str], str]
-) -> None:
+def test_insecure_keyring_is_not_used(home: Path, keyring: dict[tuple[str, str], str]) -> None:
     sys.modules["keyring"].get_keyring = lambda: type("Backend", (), {"priority": 0})  # type: ignore[attr-defined]
     assert KeyStore(home).put("A_KEY", SECRET).origin == str(home / "keys.json")
     assert keyring == {}
@@ -105,9 +105,7 @@ def test_invalid_key_name_is_refused(name: str) -> None:
         (b"[" * 100_000, ":1:1: this is not a file of keys: "),
     ],
 )
-def test_a_file_that_holds_something_else_is_named_and_not_shown(
-    home: Path, content: bytes, problem: str
-) -> None:
+def test_invalid_key_file_is_named_but_not_shown(home: Path, content: bytes, problem: str) -> None:
     home.mkdir()
     (home / "keys.json").write_bytes(content)
     with pytest.raises(WorkerError) as caught:
@@ -120,7 +118,7 @@ def test_a_file_that_holds_something_else_is_named_and_not_shown(
     assert stored_keys() == {}
 
 
-def test_stored_keys_are_redacted_whatever_they_are_called(
+def test_stored_keys_are_redacted_under_any_name(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     KeyStore(home).put("MY_SERVICE", SECRET)
@@ -130,7 +128,7 @@ def test_stored_keys_are_redacted_whatever_they_are_called(
     assert said == "[redacted:MY_SERVICE] [redacted:ANTHROPIC_API_KEY] [redacted:ANTHROPIC_API_KEY]"
 
 
-def test_writers_side_by_side_lose_nothing(home: Path) -> None:
+def test_concurrent_writers_lose_nothing(home: Path) -> None:
     names = [f"KEY_{number}" for number in range(12)]
     threads = [
         threading.Thread(target=KeyStore(home).put, args=(name, SECRET + name)) for name in names

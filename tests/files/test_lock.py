@@ -15,7 +15,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "lock"
 
 
-def test_one_writer_at_a_time(file: Path) -> None:
+def test_lock_has_one_writer(file: Path) -> None:
     with hold_file_lock(file):
         with pytest.raises(BlockingIOError):
             acquire_file_lock(file, wait=False)
@@ -24,14 +24,14 @@ def test_one_writer_at_a_time(file: Path) -> None:
     os.close(acquire_file_lock(file, wait=False))
 
 
-def test_a_lock_that_another_lets_go_of_soon_is_waited_for(file: Path) -> None:
+def test_briefly_held_lock_is_waited_for(file: Path) -> None:
     other = threading.Timer(0.05, os.close, (acquire_file_lock(file, shared=True),))
     other.start()
     os.close(acquire_file_lock(file, wait=30.0))
     other.join(30)
 
 
-def test_readers_share_and_keep_a_writer_out(file: Path) -> None:
+def test_readers_share_a_lock_and_exclude_a_writer(file: Path) -> None:
     with (
         hold_file_lock(file, shared=True),
         hold_file_lock(file, shared=True, wait=False),
@@ -40,14 +40,14 @@ def test_readers_share_and_keep_a_writer_out(file: Path) -> None:
         acquire_file_lock(file, wait=False)
 
 
-def test_a_removed_file_is_locked_by_nobody(file: Path) -> None:
+def test_lock_on_a_removed_file_does_not_count(file: Path) -> None:
     with hold_file_lock(file):
         file.unlink()
         with hold_file_lock(file, wait=False):
             assert file.exists()
 
 
-def test_the_lock_is_that_of_the_file_which_has_the_name_now(
+def test_lock_belongs_to_the_current_file_of_that_name(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody replaces the file between its opening and its locking."""
@@ -67,7 +67,7 @@ def test_the_lock_is_that_of_the_file_which_has_the_name_now(
 
 
 @pytest.mark.parametrize(("kind", "number"), [("link", errno.ELOOP), ("pipe", errno.EINVAL)])
-def test_nothing_but_a_file_is_locked(file: Path, kind: str, number: int) -> None:
+def test_only_a_regular_file_is_locked(file: Path, kind: str, number: int) -> None:
     if kind == "link":
         file.symlink_to(file.with_name("other"))
     else:

@@ -17,7 +17,7 @@ from forge_cli.testing import Project
 COMES_WITH_FORGE = ["coder", "reviewer", "shell-helper", "writer"]
 
 
-def test_the_folder_comes_first_then_the_person_then_what_is_shipped(project: Project) -> None:
+def test_worker_in_the_folder_precedes_user_and_shipped_ones(project: Project) -> None:
     project.write(".forge/workers/deploy.yaml", "name: deploy")
     project.write(".forge/workers/review/worker.yaml", "name: review")
     project.write(".forge/workers/notes.txt", "not a worker")
@@ -37,7 +37,7 @@ def test_the_folder_comes_first_then_the_person_then_what_is_shipped(project: Pr
     ]
 
 
-def test_of_two_files_with_one_name_yaml_comes_first(project: Project) -> None:
+def test_yaml_file_precedes_others_of_the_same_name(project: Project) -> None:
     for name in ("a.md", "a.worker", "a.yaml"):
         project.write(f".forge/workers/{name}", "")
     found = [
@@ -48,7 +48,7 @@ def test_of_two_files_with_one_name_yaml_comes_first(project: Project) -> None:
     assert found == ["a.yaml", "a.md", "a.worker"]
 
 
-def test_in_the_home_itself_the_workers_are_the_persons_own(tmp_path: Path) -> None:
+def test_workers_in_the_home_are_user_workers(tmp_path: Path) -> None:
     (tmp_path / ".forge" / "workers").mkdir(parents=True)
     (tmp_path / ".forge" / "workers" / "mine.yaml").write_text("name: mine")
     found = named_workers(tmp_path, tmp_path / ".forge")
@@ -71,7 +71,7 @@ def test_in_the_home_itself_the_workers_are_the_persons_own(tmp_path: Path) -> N
         ("seed", True, False),
     ],
 )
-def test_word_is_a_path_a_name_or_a_sentence(
+def test_word_is_a_path_a_name_or_a_task(
     text: str, path: bool, sentence: bool, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.folder)
@@ -82,7 +82,7 @@ def test_word_is_a_path_a_name_or_a_sentence(
     assert (is_path(text), is_sentence(text)) == (path, sentence)
 
 
-def test_a_folder_may_hold_a_main_worker(project: Project) -> None:
+def test_folder_may_contain_a_main_worker(project: Project) -> None:
     """Under a name, as a path, as a child, and as the worker of the working directory."""
     project.write("script.yaml", "turns: [{text: Here I am.}]")
     script = f"script:{project.folder / 'script.yaml'}"
@@ -106,7 +106,7 @@ def test_a_folder_may_hold_a_main_worker(project: Project) -> None:
     assert (done.returncode, done.stdout) == (0, "Here I am.\n"), done.stderr
 
 
-def test_a_folder_without_a_worker_says_which_files_it_could_have(project: Project) -> None:
+def test_folder_without_a_worker_lists_possible_files(project: Project) -> None:
     project.write("empty/notes.txt", "")
     done = project.forge("run", "empty", "go")
     assert (done.returncode, done.stderr) == (

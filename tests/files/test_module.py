@@ -33,7 +33,7 @@ def load(folder: Path, **files: str) -> object:
         "def _late():\n    from beside_b import VALUE\n    return VALUE\nVALUE = _late()",
     ],
 )
-def test_modules_beside_it_are_found_from_it_and_from_each_other(tmp_path: Path, text: str) -> None:
+def test_local_modules_are_importable_from_each_other(tmp_path: Path, text: str) -> None:
     before = set(sys.path)
     module = load(
         tmp_path,
@@ -47,7 +47,7 @@ def test_modules_beside_it_are_found_from_it_and_from_each_other(tmp_path: Path,
     assert not {"beside_a", "beside_b", "pack_a"} & set(sys.modules)
 
 
-def test_the_same_code_is_imported_once_and_changed_code_again(tmp_path: Path) -> None:
+def test_unchanged_code_is_imported_once_and_changed_code_again(tmp_path: Path) -> None:
     module = load(tmp_path, tools="from beside import VALUE\n", beside="VALUE = 1\n")
     assert load(tmp_path) is module
     assert vars(load(tmp_path, beside="VALUE = 2\n"))["VALUE"] == 2
@@ -61,7 +61,7 @@ def test_libraries_cannot_import_local_modules(tmp_path: Path) -> None:
         __import__("beside_c")
 
 
-def test_a_library_is_found_before_a_file_of_its_name(tmp_path: Path) -> None:
+def test_library_takes_precedence_over_a_local_file_of_its_name(tmp_path: Path) -> None:
     module = load(tmp_path, tools="import json, colorsys", json="x = 1/0", colorsys="x = 1/0")
     assert module.json.dumps(1) == "1"  # type: ignore[attr-defined]
     assert "rgb_to_hsv" in vars(module.colorsys)  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def test_digest_covers_imported_modules(tmp_path: Path) -> None:
     assert names == {"tools.py", "beside_d.py", "deep_d/one.py"}
 
 
-def test_what_goes_wrong_beside_it_is_blamed_on_the_import(tmp_path: Path) -> None:
+def test_error_in_a_local_import_is_reported_at_the_import(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"tools.py:2:1: cannot be imported: ZeroDivisionError"):
         load(tmp_path, tools="import os\nimport beside_e\n", beside_e="1 / 0\n")
 
@@ -111,7 +111,7 @@ toolsets: {filesystem: {}, custom: {module: ./lib/tools.py, tools: [f]}}
         ("other.py", False),
     ],
 )
-def test_every_file_that_it_could_import_asks_before_it_is_written(
+def test_every_importable_file_asks_before_it_is_written(
     project: Project, path: str, asks: bool
 ) -> None:
     project.write("worker.yaml", WORKER)
@@ -122,6 +122,6 @@ def test_every_file_that_it_could_import_asks_before_it_is_written(
     assert (seen.statuses, len(seen.asked)) == (["denied"] if asks else ["success"], int(asks))
 
 
-def test_a_tool_error_is_still_the_same_class(tmp_path: Path) -> None:
+def test_tool_error_is_the_same_class_after_a_reload(tmp_path: Path) -> None:
     module = load(tmp_path, tools="from forge_cli import ToolError")
     assert module.ToolError is ToolError  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ START = Mark("f")
         (b"ab\xff", Mark("f", 7, 5), "f:7:7: byte 0xff"),
     ],
 )
-def test_a_byte_that_is_not_text_is_named_by_its_place(raw: bytes, where: Mark, place: str) -> None:
+def test_invalid_byte_is_named_by_its_place(raw: bytes, where: Mark, place: str) -> None:
     with pytest.raises(WorkerError) as caught:
         decode_utf8(raw, where)
     assert str(caught.value) == f"{place} is not UTF-8; save the file as UTF-8"
@@ -36,6 +36,6 @@ def test_a_byte_that_is_not_text_is_named_by_its_place(raw: bytes, where: Mark, 
         ("[" * 100_000, "f:1:1"),
     ],
 )
-def test_what_is_not_json_is_named_by_its_place(text: str, place: str) -> None:
+def test_invalid_json_is_named_by_its_place(text: str, place: str) -> None:
     with pytest.raises(WorkerError, match=f"^{place}: this is not a list: "):
         parse_json(text.encode(), START, "this is not a list")

@@ -86,12 +86,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", ROWS)
-def test_the_files_of_a_command_line(folder: Path, line: str) -> None:
+def test_files_of_a_command_line_are_found(folder: Path, line: str) -> None:
     found = {str(path.relative_to(folder)) for path in started_files(shlex.split(line), folder).all}
     assert found == ROWS[line]
 
 
-def test_variables_name_files_as_well(folder: Path) -> None:
+def test_files_named_by_variables_are_found(folder: Path) -> None:
     env = {
         "PYTHONPATH": "lib:missing:.",
         "CONFIG": "conf.toml",
@@ -101,20 +101,20 @@ def test_variables_name_files_as_well(folder: Path) -> None:
     assert found == {"lib", "conf.toml", "dist", "dist/server.js"} | NODE
 
 
-def test_a_link_to_a_script_counts_with_the_script(folder: Path, tmp_path: Path) -> None:
+def test_link_to_a_script_counts_with_the_script(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "start.py"
     link.symlink_to(folder / "tools/server.py")
     found = started_files([str(link)], folder).all
     assert {link, tmp_path, folder / "tools"} <= found
 
 
-def test_a_folder_around_a_zone_does_not_count_as_a_whole(folder: Path) -> None:
+def test_folder_around_a_zone_does_not_count_completely(folder: Path) -> None:
     found = started_files(["python", "tools/server.py"], folder, outer=[folder / "tools"]).all
     assert found == {folder / "tools/server.py"}
 
 
 @given(st.lists(st.text(max_size=20), max_size=6))
-def test_any_command_line_can_be_followed(folder: Path, words: list[str]) -> None:
+def test_any_command_line_is_analysed_without_an_error(folder: Path, words: list[str]) -> None:
     for path in started_files(words, folder).all:
         assert path not in (folder, *folder.parents)
 
@@ -171,6 +171,6 @@ def test_scripts_targets_and_options_are_followed(tmp_path: Path, line: str) -> 
     assert not any((tmp_path / "other/extra.py").is_relative_to(each) for each in found)
 
 
-def test_a_script_at_the_top_has_a_folder_that_is_searched_first(folder: Path) -> None:
+def test_folder_of_a_top_level_script_is_searched_first(folder: Path) -> None:
     assert started_files(["python3", "server.py"], folder).searched == {folder}
     assert started_files(["python3", "tools/server.py"], folder).searched == set()

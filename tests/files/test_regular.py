@@ -5,7 +5,7 @@ import os
 from forge_cli.testing import Project
 
 
-def test_a_pipe_in_the_place_of_a_module(project: Project) -> None:
+def test_pipe_instead_of_a_module_does_not_block(project: Project) -> None:
     os.mkfifo(project.folder / "tools.py")
     project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [act]}}\n"
@@ -15,7 +15,7 @@ def test_a_pipe_in_the_place_of_a_module(project: Project) -> None:
     assert "tools.py is not a file" in done.stderr
 
 
-def test_a_pipe_in_the_folder_of_an_executable(project: Project) -> None:
+def test_pipe_in_the_folder_of_an_executable_does_not_block(project: Project) -> None:
     folder = project.home / "tools" / "greet"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "data")

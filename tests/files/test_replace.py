@@ -8,7 +8,7 @@ import pytest
 from forge_cli.files.replace import replace_file
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_file_is_replaced_completely(tmp_path: Path) -> None:
     file = tmp_path / "new" / "file"
     replace_file(file, "old")
     with open(file) as reader:
@@ -18,14 +18,14 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_what_cannot_be_replaced_stays_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_failed_replacement_changes_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(OSError, match="directory"):
         replace_file(tmp_path / "file", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_link_is_replaced_and_not_what_it_leads_to(tmp_path: Path) -> None:
+def test_link_is_replaced_instead_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     (tmp_path / "link").symlink_to("file")
     replace_file(tmp_path / "link", "new")

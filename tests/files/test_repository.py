@@ -18,13 +18,13 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_branch_is_found_in_and_around_a_folder(repository: Path) -> None:
+def test_branch_is_found_in_and_around_a_folder(repository: Path) -> None:
     assert [git_branch(repository / folder) for folder in ("", "deep", "deep/down")] == [
         "feature/names"
     ] * 3
 
 
-def test_a_worktree_says_where_its_repository_lies(repository: Path, tmp_path: Path) -> None:
+def test_worktree_names_the_place_of_its_repository(repository: Path, tmp_path: Path) -> None:
     (repository / ".git/worktrees/other").mkdir(parents=True)
     (repository / ".git/worktrees/other/HEAD").write_text("ref: refs/heads/other\n")
     (tmp_path / "tree").mkdir()
@@ -36,12 +36,12 @@ def test_a_worktree_says_where_its_repository_lies(repository: Path, tmp_path: P
 @pytest.mark.parametrize(
     "content", ["8534e75a046d4c548534e75a046d4c548534e75a\n", "ref: refs/remotes/x\n", "", "\xff"]
 )
-def test_without_a_branch_there_is_none(repository: Path, content: str) -> None:
+def test_detached_head_has_no_branch(repository: Path, content: str) -> None:
     (repository / ".git/HEAD").write_text(content, encoding="latin-1")
     assert git_branch(repository / "deep") is None
 
 
-def test_no_repository_has_no_branch_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_missing_or_unreadable_repository_has_no_branch(tmp_path: Path) -> None:
     assert git_branch(tmp_path / "missing") is None
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git/HEAD")
@@ -49,6 +49,6 @@ def test_no_repository_has_no_branch_and_a_pipe_is_not_waited_for(tmp_path: Path
 
 
 @pytest.mark.needs("git")
-def test_git_says_the_same(tmp_path: Path) -> None:
+def test_branch_equals_that_of_git(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "-b", "trunk", tmp_path / "real"], check=True)
     assert git_branch(tmp_path / "real") == "trunk"

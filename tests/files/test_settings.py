@@ -24,7 +24,7 @@ from forge_cli.testing import Project
 @pytest.mark.parametrize(
     "text", ["", "\n", "  \n\n", "# nothing yet\n", "---\n# nothing\n...\n", "\ufeff", "#"]
 )
-def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
+def test_empty_file_has_no_settings(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     assert load_settings(tmp_path) == Settings()
 
@@ -72,7 +72,7 @@ def project_with(tmp_path: Path, text: str, *, trusted: bool = True) -> Path:
     return tmp_path / "project"
 
 
-def test_a_project_that_is_not_trusted_says_nothing(tmp_path: Path, home: Path) -> None:
+def test_untrusted_project_has_no_settings(tmp_path: Path, home: Path) -> None:
     project = project_with(tmp_path, "trace: debug\n", trusted=False)
     assert load_settings(home, project).trace == "summary"
     assert untrusted_project(home, project) == project / ".forge/config.yaml"
@@ -113,13 +113,13 @@ def test_settings_of_user_and_project_are_merged(tmp_path: Path, home: Path) -> 
     assert str(found.where("aliases", "c")) == f"{file}:4:26"
 
 
-def test_a_project_cannot_loosen_the_mode(tmp_path: Path, home: Path) -> None:
+def test_project_cannot_loosen_the_mode(tmp_path: Path, home: Path) -> None:
     (home / "config.yaml").write_text("approval: {mode: auto_deny}\n")
     project = project_with(tmp_path, "approval: {mode: interactive}\n")
     assert load_settings(home, project).approval.mode is ApprovalMode.AUTO_DENY
 
 
-def test_a_project_lets_servers_ask_for_no_more_than_the_user(tmp_path: Path, home: Path) -> None:
+def test_project_cannot_allow_servers_more_than_the_user(tmp_path: Path, home: Path) -> None:
     (home / "config.yaml").write_text("mcp: {sampling: false}\n")
     found = load_settings(home, project_with(tmp_path, "mcp: {elicitation: false}\n")).mcp
     assert (found.sampling, found.elicitation) == (False, False)
@@ -152,9 +152,7 @@ def test_project_settings_that_loosen_are_refused(
         load_settings(home, project_with(tmp_path, text))
 
 
-def test_the_home_of_the_user_is_not_a_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_home_of_the_user_is_not_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / ".forge"))
     (tmp_path / ".forge").mkdir()
     (tmp_path / ".forge/config.yaml").write_text("approval: {mode: approve_all}\n")
@@ -168,7 +166,7 @@ toolsets: {shell: {rules: [{pattern: make, approval: preApproved}, {pattern: ls,
 """
 
 
-def test_the_rules_of_a_project_tighten_those_of_a_worker(
+def test_rules_of_a_project_tighten_those_of_a_worker(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("worker.yaml", WORKER)

@@ -127,7 +127,7 @@ LATER: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 }
 
 
-def test_nothing_that_came_after_it_was_read_is_run(tmp_path: Path) -> None:
+def test_file_planted_after_loading_is_not_run(tmp_path: Path) -> None:
     failures = []
     for number, (what, (files, planted)) in enumerate(LATER.items()):
         folder = tmp_path / str(number)
@@ -144,7 +144,7 @@ def test_nothing_that_came_after_it_was_read_is_run(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_what_no_statement_named_is_not_found_in_the_folder(tmp_path: Path) -> None:
+def test_import_that_no_statement_names_is_not_found(tmp_path: Path) -> None:
     dynamic = "from importlib import import_module\ndef get(name): return import_module(name, __package__)\n"
     write(
         tmp_path,
@@ -180,7 +180,7 @@ def test_what_no_statement_named_is_not_found_in_the_folder(tmp_path: Path) -> N
         module.get(".pack.new")
 
 
-def test_a_module_and_a_package_of_one_name_are_an_error_with_both(tmp_path: Path) -> None:
+def test_module_and_package_of_one_name_are_an_error(tmp_path: Path) -> None:
     for number, (name, package) in enumerate(
         (("helper", "helper"), ("pack/one", "one"), ("deep/two", "two"))
     ):
@@ -201,7 +201,7 @@ def test_a_module_and_a_package_of_one_name_are_an_error_with_both(tmp_path: Pat
 
 
 @pytest.mark.long
-def test_many_files_that_import_one_another_are_all_found(tmp_path: Path) -> None:
+def test_circular_imports_are_all_found(tmp_path: Path) -> None:
     for number in range(1500):
         imports = f"from . import m{number + 1}, m{number // 2}" if number < 1499 else "V = 1"
         write(tmp_path, {f"pack/m{number}.py": imports})
@@ -216,7 +216,7 @@ def test_many_files_that_import_one_another_are_all_found(tmp_path: Path) -> Non
     assert load(tmp_path).value() == 1
 
 
-def test_where_a_file_would_be_imported_is_known(tmp_path: Path) -> None:
+def test_possible_places_of_an_import_are_known(tmp_path: Path) -> None:
     text = "import json, helper, deep.one\ntry:\n    import extra_x\nexcept ImportError:\n    pass\n__all__ = ['helper']\n"
     write(tmp_path, {"tools.py": text, "helper.py": "", "deep/one.py": "", "stranger.py": ""})
     found = {
@@ -227,7 +227,7 @@ def test_where_a_file_would_be_imported_is_known(tmp_path: Path) -> None:
     assert found == there | beside | {"extra_x.py", "extra_x/__init__.py"}
 
 
-def test_a_file_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
     write(tmp_path, {"tools.py": "import helper\n"})
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe.py")
@@ -238,7 +238,7 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -
     assert Sources.beside(tmp_path / "gone.py").paths == {tmp_path / "gone.py"}
 
 
-def test_a_package_has_what_its_modules_import(tmp_path: Path) -> None:
+def test_package_has_the_files_that_its_modules_import(tmp_path: Path) -> None:
     write(
         tmp_path,
         {"pack/__init__.py": "from . import one\n", "pack/one.py": "V = 1\n", "pack/two.py": EVIL},

@@ -52,7 +52,7 @@ def test_trust_covers_every_file_of_a_worker(deploy: NamedWorker) -> None:
     )
 
 
-def test_trust_holds_until_a_file_changes(project: Project, deploy: NamedWorker) -> None:
+def test_trust_ends_when_a_file_changes(project: Project, deploy: NamedWorker) -> None:
     trust = TrustStore(project.home)
     assert not trust.holds(deploy)
     trust.add(deploy, file_digests(deploy))
@@ -70,7 +70,7 @@ def test_trust_holds_until_a_file_changes(project: Project, deploy: NamedWorker)
     assert not trust.holds(deploy)
 
 
-def test_changed_files_are_known_with_their_trusted_text(
+def test_changed_files_are_listed_with_their_trusted_text(
     project: Project, deploy: NamedWorker
 ) -> None:
     trust = TrustStore(project.home)
@@ -88,9 +88,7 @@ def test_changed_files_are_known_with_their_trusted_text(
     }
 
 
-def test_what_is_behind_a_link_to_a_folder_is_not_known(
-    project: Project, deploy: NamedWorker
-) -> None:
+def test_folder_behind_a_link_cannot_be_trusted(project: Project, deploy: NamedWorker) -> None:
     project.write("elsewhere/module.py", "")
     (deploy.root / "linked").symlink_to(project.folder / "elsewhere")
     trust = TrustStore(project.home)
@@ -98,7 +96,7 @@ def test_what_is_behind_a_link_to_a_folder_is_not_known(
     assert not trust.holds(deploy)
 
 
-def test_the_file_is_for_its_owner_and_keeps_other_entries(
+def test_trust_file_is_private_and_keeps_other_entries(
     project: Project, deploy: NamedWorker
 ) -> None:
     trust, file = TrustStore(project.home), project.home / "trust.json"
@@ -115,7 +113,7 @@ def test_the_file_is_for_its_owner_and_keeps_other_entries(
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', "\0"])
-def test_a_file_that_makes_no_sense_trusts_nothing(
+def test_invalid_trust_file_trusts_nothing(
     project: Project, deploy: NamedWorker, content: str
 ) -> None:
     project.home.mkdir(exist_ok=True)
@@ -125,9 +123,7 @@ def test_a_file_that_makes_no_sense_trusts_nothing(
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', '{"pins": 1}', "\0", "\xff"])
-def test_a_file_that_makes_no_sense_is_told_and_not_written_over(
-    project: Project, content: str
-) -> None:
+def test_invalid_trust_file_is_reported_and_not_overwritten(project: Project, content: str) -> None:
     project.home.mkdir(exist_ok=True)
     file = project.home / "trust.json"
     file.write_text(content, encoding="latin-1")
@@ -142,7 +138,7 @@ def test_a_file_that_makes_no_sense_is_told_and_not_written_over(
     assert file.read_text(encoding="latin-1") == content
 
 
-def test_two_that_trust_at_once_both_count(project: Project) -> None:
+def test_concurrent_trust_entries_are_both_kept(project: Project) -> None:
     files = [project.write(f"{number}.md", str(number)) for number in range(20)]
     with ThreadPoolExecutor(10) as threads:
         list(threads.map(TrustStore(project.home).add_file, files))
@@ -159,9 +155,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-def test_the_same_content_elsewhere_is_not_trusted_but_a_link_to_it_is(
-    file: Path, tmp_path: Path
-) -> None:
+def test_copy_is_not_trusted_but_a_link_is(file: Path, tmp_path: Path) -> None:
     store(tmp_path).add_file(file)
     (file.parent / "other.yaml").write_bytes(file.read_bytes())
     (file.parent / "link.yaml").symlink_to(file)

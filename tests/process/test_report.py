@@ -116,7 +116,7 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
     assert ("resume with" in done.err) <= bool(kept)
 
 
-def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:
+def test_bug_before_the_run_prints_a_result(tester, cli, monkeypatch) -> None:
     monkeypatch.setattr("forge_cli.cli.run_options.load_settings", lambda *given: 1 / 0)
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
     assert (done.code, json.loads(done.out)["exitCode"]) == (1, 1)
@@ -124,7 +124,7 @@ def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_an_answer_that_cannot_be_written(tester, cli) -> None:
+def test_answer_that_cannot_be_written_is_reported(tester, cli) -> None:
     done = cli("run", "worker.yaml", "go", "--output-format", "json", "-o", "/dev/full")
     result = json.loads(done.out)
     assert (done.code, result["exitCode"], result["status"]) == (1, 1, "failed")
@@ -133,9 +133,7 @@ def test_an_answer_that_cannot_be_written(tester, cli) -> None:
     )
 
 
-def test_a_failure_in_the_middle_continues_the_lines_of_the_session(
-    tester, cli, monkeypatch
-) -> None:
+def test_failure_during_a_run_continues_the_lines_of_the_session(tester, cli, monkeypatch) -> None:
     def fail(*args: object) -> None:
         raise RuntimeError("a bug")
 
@@ -173,7 +171,7 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(
         (["nobody.yaml", "--output-format", "jsonl"], 0),
     ],
 )
-def test_a_refused_command_line_prints_what_its_options_ask_for(
+def test_invalid_command_line_prints_the_requested_format(
     place, cli, args: list[str], lines: int
 ) -> None:
     done = cli("run", *args)
@@ -187,7 +185,7 @@ def test_other_commands_print_no_result(cli) -> None:
     assert (done.code, done.out) == (2, "")
 
 
-def test_the_help_is_not_a_failure(cli) -> None:
+def test_help_is_not_a_failure(cli) -> None:
     done = cli("run", "--help", "--output-format", "json")
     assert done.code == 0
     assert done.out.startswith("Usage:")

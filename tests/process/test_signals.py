@@ -55,7 +55,9 @@ def calling(project, tool: str) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
-def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
+def test_signal_while_the_model_answers_ends_the_run(
+    tester, start, install, number: signal.Signals, code: int
+) -> None:
     site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
     forge = start(
         "run", "worker.yaml", "go", "-m", "stuck:x", "--json", "-o", "said", PYTHONPATH=str(site)
@@ -79,7 +81,7 @@ def test_while_the_model_thinks(tester, start, install, number: signal.Signals, 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_while_a_tool_listens_to_nobody(
+def test_signal_during_a_tool_that_ignores_it_ends_the_run(
     tester, start, gate, number: signal.Signals, code: int
 ) -> None:
     calling(tester, "hold")
@@ -94,7 +96,7 @@ def test_while_a_tool_listens_to_nobody(
 
 
 @pytest.mark.long
-def test_every_call_has_its_result_in_the_record(tester, start, gate) -> None:
+def test_interrupted_calls_have_results_in_the_log(tester, start, gate) -> None:
     calling(tester, "hold")
     forge = start("run", "worker.yaml", "go", "--json")
     forge.wait_for("holding")
@@ -113,7 +115,7 @@ def test_every_call_has_its_result_in_the_record(tester, start, gate) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_twice_leaves_at_once_even_from_a_blocked_loop(
+def test_second_signal_ends_at_once_even_with_a_blocked_loop(
     tester, start, gate, number, code: int
 ) -> None:
     calling(tester, "block")
@@ -132,7 +134,7 @@ def test_twice_leaves_at_once_even_from_a_blocked_loop(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_a_tool_called_by_hand(tester, start, gate, number: signal.Signals, code: int) -> None:
+def test_signal_ends_a_manual_call(tester, start, gate, number: signal.Signals, code: int) -> None:
     forge = start("tools", "call", "hold", "--worker", "worker.yaml")
     forge.wait_for("holding")
     forge.signal(number)
@@ -140,7 +142,7 @@ def test_a_tool_called_by_hand(tester, start, gate, number: signal.Signals, code
     assert (done.code, done.out, done.err) == (code, "", "")
 
 
-def test_while_waiting_for_a_batch(tester, start) -> None:
+def test_signal_ends_a_waiting_batch(tester, start) -> None:
     forge = start("approve", "worker.yaml", "--batch", "-", stdin=subprocess.PIPE)
     forge.process.stdin.write('{"tool": "peek"}\n')
     forge.process.stdin.flush()
@@ -150,7 +152,7 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
-def test_a_signal_that_came_before_the_end_counts() -> None:
+def test_signal_just_before_the_end_counts() -> None:
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -159,7 +161,7 @@ def test_a_signal_that_came_before_the_end_counts() -> None:
     assert ended.value.exit_code == 130
 
 
-def test_a_signal_from_before_a_run_stops_the_run_with_its_own_reason() -> None:
+def test_signal_before_a_run_stops_it_with_its_reason() -> None:
     reasons: list[str] = []
 
     async def work() -> None:
@@ -171,7 +173,7 @@ def test_a_signal_from_before_a_run_stops_the_run_with_its_own_reason() -> None:
     assert reasons == ["terminated"]
 
 
-def test_a_signal_that_a_thread_gets_at_the_very_end_is_no_fault() -> None:
+def test_signal_to_a_thread_at_exit_causes_no_error() -> None:
     """The main thread has it blocked by then; threads of tools do not."""
 
     def get_signal(number: int) -> None:
@@ -198,7 +200,7 @@ def test_a_signal_that_a_thread_gets_at_the_very_end_is_no_fault() -> None:
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
-def test_while_the_tools_are_still_loading(
+def test_signal_while_tools_load_ends_the_run(
     tester, start, number: signal.Signals, code: int
 ) -> None:
     tools = tester.read("tools.py")
@@ -221,7 +223,7 @@ def test_while_the_tools_are_still_loading(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
-def test_before_any_command_has_begun(
+def test_signal_before_a_command_starts_ends_it(
     tester, start, install, number: signal.Signals, code: int
 ) -> None:
     """Anything that is imported on the way to a command may take its time."""
@@ -241,7 +243,7 @@ def test_before_any_command_has_begun(
 
 
 @pytest.mark.long
-def test_a_signal_that_somebody_had_ignored_stays_ignored(tester, start, gate) -> None:
+def test_ignored_signal_stays_ignored(tester, start, gate) -> None:
     """As nohup does it, for SIGHUP."""
     calling(tester, "hold")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -277,7 +279,7 @@ def forge_toolsets():
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_everything_is_being_closed(
+def test_signal_during_shutdown_is_handled(
     tester, start, install, gate, number: signal.Signals
 ) -> None:
     """The task is done and its end is on record: what is open is closed all the same."""
@@ -301,7 +303,7 @@ def test_while_everything_is_being_closed(
 @pytest.mark.few(1)
 @pytest.mark.needs("linux", "bash")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
-def test_no_command_is_left_behind(tester, start, gate, number: signal.Signals) -> None:
+def test_commands_end_with_a_killed_forge(tester, start, gate, number: signal.Signals) -> None:
     tester.write(
         "worker.yaml",
         "name: w\nmodel: script:script.yaml\nsandbox: {isolation: off}\ntoolsets: {shell: {default: preApproved}}\n",

@@ -33,38 +33,38 @@ def pipe(given) -> Callable[[bytes], int]:
     return make
 
 
-def test_a_dash_is_the_input_itself(pipe) -> None:
+def test_dash_stands_for_the_input(pipe) -> None:
     os.close(pipe("write a report\nabout käse\n".encode()))
     assert task_from("-") == "write a report\nabout käse\n"
 
 
-def test_without_a_task_a_pipe_is_the_task(pipe) -> None:
+def test_pipe_without_a_task_is_the_task(pipe) -> None:
     os.close(pipe(b"from the pipe"))
     assert task_from(None) == "from the pipe"
 
 
-def test_a_task_and_a_pipe_become_a_task_with_a_block(pipe) -> None:
+def test_task_and_pipe_become_a_task_with_a_block(pipe) -> None:
     os.close(pipe(b"a,b\n1,2\n"))
     assert task_from("add it up") == "add it up\n\n<stdin>\na,b\n1,2\n</stdin>"
 
 
-def test_an_empty_pipe_adds_nothing(pipe) -> None:
+def test_empty_pipe_adds_nothing(pipe) -> None:
     os.close(pipe(b""))
     assert task_from("just this") == "just this"
 
 
-def test_a_file_is_as_good_as_a_pipe(given, tmp_path) -> None:
+def test_file_works_like_a_pipe(given, tmp_path) -> None:
     (tmp_path / "data").write_text("from a file")
     given(os.open(tmp_path / "data", os.O_RDONLY))
     assert task_from("read") == "read\n\n<stdin>\nfrom a file\n</stdin>"
 
 
-def test_nothing_is_read_from_dev_null(given) -> None:
+def test_dev_null_is_not_read(given) -> None:
     given(os.open(os.devnull, os.O_RDONLY))
     assert task_from("just this") == "just this"
 
 
-def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None:
+def test_silent_pipe_times_out(pipe, monkeypatch, capsys) -> None:
     monkeypatch.setattr(stdin, "FIRST_BYTE_TIMEOUT", 0.01)
     write = pipe(b"")
     assert task_from("go on") == "go on"
@@ -72,7 +72,7 @@ def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None
     os.close(write)
 
 
-def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> None:
+def test_silent_pipe_without_a_task_is_a_usage_error(pipe, monkeypatch) -> None:
     monkeypatch.setattr(stdin, "FIRST_BYTE_TIMEOUT", 0.01)
     write = pipe(b"")
     with deadline(), pytest.raises(UsageError, match="no task was given"):
@@ -81,7 +81,7 @@ def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> Non
 
 
 @pytest.mark.parametrize("argument", [None, "go"])
-def test_a_pipe_that_falls_silent_is_a_usage_error(pipe, monkeypatch, argument: str | None) -> None:
+def test_pipe_that_stops_is_a_usage_error(pipe, monkeypatch, argument: str | None) -> None:
     monkeypatch.setattr(stdin, "STALL_TIMEOUT", 0.01)
     write = pipe(b"x")
     with (
@@ -93,7 +93,7 @@ def test_a_pipe_that_falls_silent_is_a_usage_error(pipe, monkeypatch, argument: 
 
 
 @pytest.mark.parametrize("argument", ["-", None])
-def test_an_endless_input_is_given_up(given, argument: str | None) -> None:
+def test_endless_input_is_refused(given, argument: str | None) -> None:
     given(os.open("/dev/zero", os.O_RDONLY))
     with (
         deadline(),
@@ -102,13 +102,13 @@ def test_an_endless_input_is_given_up(given, argument: str | None) -> None:
         task_from(argument)
 
 
-def test_bytes_that_are_no_text_are_shown_as_such(pipe) -> None:
+def test_bytes_that_are_not_text_are_escaped(pipe) -> None:
     os.close(pipe(b"caf\xe9 \xff"))
     assert task_from("-") == "caf\ufffd \ufffd"
 
 
 @pytest.mark.parametrize("task", ["", "  \n", "-", None])
-def test_an_empty_task_is_a_usage_error(pipe, task: str | None) -> None:
+def test_empty_task_is_a_usage_error(pipe, task: str | None) -> None:
     os.close(pipe(b" \n"))
     with pytest.raises(UsageError, match="the task is empty") as caught:
         task_from(task)
@@ -116,13 +116,13 @@ def test_an_empty_task_is_a_usage_error(pipe, task: str | None) -> None:
     assert caught.value.hint
 
 
-def test_a_pipe_is_no_excuse_for_an_empty_task(pipe) -> None:
+def test_empty_task_with_a_pipe_is_a_usage_error(pipe) -> None:
     os.close(pipe(b"data"))
     with pytest.raises(UsageError, match="the task is empty"):
         task_from("")
 
 
-def test_on_a_terminal_a_task_has_to_be_given(given) -> None:
+def test_task_is_required_on_a_terminal(given) -> None:
     _, terminal = os.openpty()
     given(terminal)
     with pytest.raises(UsageError, match="no task was given"):
@@ -130,7 +130,7 @@ def test_on_a_terminal_a_task_has_to_be_given(given) -> None:
     assert task_from("given") == "given"
 
 
-def test_the_block_reaches_the_model(tester) -> None:
+def test_block_reaches_the_model(tester) -> None:
     done = tester.forge("run", "worker.yaml", "sum", "-p", stdin="1\n2\n")
     assert done.stdout == "Last words: sum\n\n<stdin>\n1\n2\n</stdin>\n"
     done = tester.forge("run", "worker.yaml", "-p", stdin="from the pipe")

@@ -51,7 +51,7 @@ def unread():
 @pytest.mark.long
 @needs_full
 @pytest.mark.parametrize("trace", ["quiet", "normal", "debug"])
-def test_a_full_standard_error_stops_nothing(forge, trace: str) -> None:
+def test_full_standard_error_does_not_stop_the_work(forge, trace: str) -> None:
     with FULL.open("w") as full:
         done, lines = forge("--trace", trace, stderr=full)
     assert (done.returncode, done.stdout) == (0, "Last words: go\n")
@@ -59,7 +59,7 @@ def test_a_full_standard_error_stops_nothing(forge, trace: str) -> None:
 
 
 @pytest.mark.long
-def test_a_standard_error_that_nobody_reads_stops_nothing(forge, unread: int) -> None:
+def test_unread_standard_error_does_not_stop_the_work(forge, unread: int) -> None:
     done, lines = forge("--trace", "debug", stderr=unread)
     assert (done.returncode, done.stdout) == (0, "Last words: go\n")
     assert lines[-1]["type"] == "sessionEnd"
@@ -69,7 +69,7 @@ def test_a_standard_error_that_nobody_reads_stops_nothing(forge, unread: int) ->
 @pytest.mark.few(1)
 @needs_full
 @pytest.mark.parametrize("words", [(), ("--output-format", "json")])
-def test_an_answer_that_cannot_be_written_is_in_the_session(forge, words: tuple[str, ...]) -> None:
+def test_answer_that_cannot_be_written_is_in_the_session(forge, words: tuple[str, ...]) -> None:
     with FULL.open("w") as full:
         done, lines = forge("-p", *words, stdout=full)
     assert lines[-1]["result"]["response"] == "Last words: go"
@@ -82,7 +82,7 @@ def test_an_answer_that_cannot_be_written_is_in_the_session(forge, words: tuple[
 
 @pytest.mark.long
 @needs_full
-def test_lines_that_cannot_be_written_stop_the_work_in_good_order(forge) -> None:
+def test_unwritable_event_stream_ends_the_work_in_order(forge) -> None:
     with FULL.open("w") as full:
         done, lines = forge("-p", "--json", stdout=full)
     assert (done.returncode, done.stderr.splitlines()[0]) == (
@@ -95,7 +95,7 @@ def test_lines_that_cannot_be_written_stop_the_work_in_good_order(forge) -> None
 
 
 @pytest.mark.long
-def test_a_reader_that_leaves_stops_the_work_in_good_order(forge, unread: int) -> None:
+def test_closed_pipe_ends_the_work_in_order(forge, unread: int) -> None:
     done, lines = forge("-p", "--json", stdout=unread)
     assert done.returncode == 1
     assert done.stderr.startswith("forge: standard output cannot be written: its reader has left\n")
@@ -104,7 +104,7 @@ def test_a_reader_that_leaves_stops_the_work_in_good_order(forge, unread: int) -
 
 @pytest.mark.long
 @needs_full
-def test_why_the_work_could_not_begin_is_still_said(forge, tester: Project) -> None:
+def test_startup_error_is_reported_despite_a_full_output(forge, tester: Project) -> None:
     with FULL.open("w") as full:
         forge("-p")
         tester.write("worker.yaml", "name: [")

@@ -64,9 +64,7 @@ def statuses(project: Project) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", IN_A_TASK)
-def test_a_call_that_is_late_is_abandoned_and_the_work_continues(
-    project: Project, kind: str
-) -> None:
+def test_late_call_is_abandoned_and_the_work_continues(project: Project, kind: str) -> None:
     prepare(project, IN_A_TASK[kind], kind, "timeout=1")
     done = project.forge(*ARGV)
     result = json.loads(done.stdout)
@@ -76,7 +74,7 @@ def test_a_call_that_is_late_is_abandoned_and_the_work_continues(
 
 
 @pytest.mark.long
-def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Project) -> None:
+def test_call_that_blocks_the_event_loop_ends_the_run_and_is_named(project: Project) -> None:
     prepare(project, "time.sleep(1000)", options="timeout=1")
     done = project.forge(*ARGV)
     result = json.loads(done.stdout)
@@ -93,7 +91,7 @@ def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Pro
 @pytest.mark.parametrize(
     "body", [SWALLOWS, "time.sleep(1000)"], ids=["swallows cancellation", "sleeps in the loop"]
 )
-def test_a_deadline(project: Project, body: str) -> None:
+def test_deadline_ends_every_kind_of_call(project: Project, body: str) -> None:
     prepare(project, body)
     done = project.forge(*ARGV, "--max-time", "1")
     result = json.loads(done.stdout)
@@ -110,7 +108,7 @@ ROWS = {"swallows cancellation": SWALLOWS, **IN_THE_LOOP, "blocks a thread": IN_
 @pytest.mark.few(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", ROWS)
-def test_one_signal_ends_it_within_seconds(
+def test_signal_ends_every_kind_of_call_within_seconds(
     project: Project, start: Callable[..., Any], name: str, number: signal.Signals
 ) -> None:
     prepare(project, ROWS[name], "def" if name == "blocks a thread" else "async def")
@@ -130,7 +128,7 @@ def test_one_signal_ends_it_within_seconds(
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [(), ("--max-time", "1")], ids=["no limit", "past its time"])
-def test_a_regular_expression_lets_no_thread_work_and_the_signal_handler_ends_it(
+def test_regular_expression_that_blocks_all_threads_is_ended_by_the_signal_handler(
     project: Project, start: Callable[..., Any], limit: tuple[str, ...]
 ) -> None:
     prepare(project, "re.match('^(a+)+$', 'a' * 60 + '!')")
@@ -153,7 +151,7 @@ IMPORTS = "holding()\ntime.sleep(1000)\n"
 
 
 @pytest.mark.long
-def test_a_module_that_is_never_imported(project: Project) -> None:
+def test_endless_import_times_out(project: Project) -> None:
     prepare(project, "")
     project.write("tools.py", HEAD + IMPORTS)
     done = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "1"})
@@ -167,7 +165,7 @@ def test_a_module_that_is_never_imported(project: Project) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["json", "stream-json"])
-def test_a_deadline_and_a_signal_during_an_import(
+def test_deadline_or_signal_ends_an_import(
     project: Project, start: Callable[..., Any], form: str
 ) -> None:
     prepare(project, "")
@@ -189,7 +187,7 @@ def test_a_deadline_and_a_signal_during_an_import(
 
 
 @pytest.mark.long
-def test_the_limit_for_imports_is_a_setting(project: Project) -> None:
+def test_import_timeout_is_configurable(project: Project) -> None:
     prepare(project, "")
     project.write(
         "tools.py",
@@ -217,7 +215,7 @@ ENDS = ["sys.exit(0)", "raise GeneratorExit", "raise type('Own', (BaseException,
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("statement", ENDS)
-def test_whatever_a_module_raises_is_told_with_its_line(project: Project, statement: str) -> None:
+def test_exception_of_a_module_is_reported_with_its_line(project: Project, statement: str) -> None:
     prepare(project, "")
     project.write("tools.py", f"import sys\n{statement}\n")
     done = project.forge("run", "worker.yaml", "go")
@@ -228,7 +226,7 @@ def test_whatever_a_module_raises_is_told_with_its_line(project: Project, statem
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("statement", ENDS)
-def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> None:
+def test_exception_of_a_check_means_ask(project: Project, statement: str) -> None:
     prepare(project, "return ''", options="needs_approval=check")
     check = f"def check(args):\n    {statement}\n\n@tool"
     project.write("tools.py", project.read("tools.py").replace("@tool", check))
@@ -237,7 +235,7 @@ def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> 
 
 
 @pytest.mark.long
-def test_a_closing_that_never_ends_comes_after_the_answer(
+def test_endless_shutdown_does_not_delay_the_answer(
     project: Project, start: Callable[..., Any]
 ) -> None:
     prepare(project, "")
@@ -259,7 +257,7 @@ def test_a_closing_that_never_ends_comes_after_the_answer(
     assert started.end().code == 0
 
 
-def test_a_tool_that_ends_the_process_has_ended_its_run_and_the_session_resumes(
+def test_tool_that_exits_ends_its_run_and_the_session_resumes(
     project: Project,
 ) -> None:
     prepare(project, "os._exit(7)")
@@ -279,7 +277,7 @@ LEFT = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("statement", LEFT.values(), ids=LEFT)
-def test_what_a_tool_leaves_holds_nobody(project: Project, statement: str) -> None:
+def test_leftovers_of_a_tool_do_not_block_the_exit(project: Project, statement: str) -> None:
     prepare(project, f"{statement}\n    return ''")
     done = project.forge(*ARGV, "-o", "answer.txt")
     assert (done.returncode, json.loads(done.stdout)["status"], project.read("answer.txt")) == (

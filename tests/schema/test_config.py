@@ -57,7 +57,7 @@ def read(text: str) -> Plan:
 @pytest.mark.parametrize(
     "text", ["planName: a\nsteps: [{runIt: later}]", "plan_name: a\nsteps: [{run_it: later}]"]
 )
-def test_both_spellings_parse(text: str) -> None:
+def test_both_spellings_of_keys_are_accepted(text: str) -> None:
     assert read(text).model_dump(exclude_defaults=True) == {
         "plan_name": "a",
         "steps": [{"run_it": "later"}],
@@ -65,12 +65,12 @@ def test_both_spellings_parse(text: str) -> None:
 
 
 @given(st.sampled_from(["plan_name", "steps", "by_name"]).flatmap(_other_cases))
-def test_no_other_spelling_is_the_same_key(key: str) -> None:
+def test_third_spelling_of_a_key_is_unknown(key: str) -> None:
     with pytest.raises(WorkerError, match=f"unknown key '{key}'"):
         read(f"plan_name: a\n{key}: a")
 
 
-def test_an_alias_is_the_only_name_of_its_key() -> None:
+def test_alias_is_the_only_name_of_its_key() -> None:
     assert read("planName: a\nimport: x").import_ == "x"
 
 
@@ -147,7 +147,7 @@ def test_config_problem_without_marks_names_the_file() -> None:
     assert str(caught.value) == "plan.yaml:1:1: plans[0].plan_name: must be a string, not 3"
 
 
-def test_mark_of_a_value() -> None:
+def test_value_has_its_mark() -> None:
     plan = read("planName: a\nsteps:\n  - {}\n  - runIt: later\n")
     assert plan.where("plan_name") == Mark("plan.yaml", 1, 11)
     assert (
@@ -171,5 +171,5 @@ def test_mark_of_a_value() -> None:
         ((0, "a"), "[0].a"),
     ],
 )
-def test_location_in_the_form_of_files(loc: tuple[Any, ...], text: str) -> None:
+def test_location_is_written_as_in_files(loc: tuple[Any, ...], text: str) -> None:
     assert dotted(loc) == text

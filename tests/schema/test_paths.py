@@ -39,7 +39,7 @@ def found(**args: Any) -> list[tuple[str, str, tuple[str | int, ...]]]:
     return [(use.path, use.access.value, use.at) for use in EVERYTHING.paths(valid)]
 
 
-def test_the_schema_says_which_arguments_are_paths_and_what_is_done_there() -> None:
+def test_schema_declares_path_arguments_and_their_use() -> None:
     schema = EVERYTHING.schema.json_schema["properties"]
     assert schema["source"] == {"type": "string", "format": "path", "x-forge-access": "read"}
     assert schema["targets"]["items"] == {
@@ -57,7 +57,7 @@ def test_the_schema_says_which_arguments_are_paths_and_what_is_done_there() -> N
     assert schema["gone"] == gone
 
 
-def test_paths_are_found_at_any_depth_and_defaults_count() -> None:
+def test_paths_are_found_at_any_depth_including_defaults() -> None:
     assert found(
         source="a",
         targets=["b", "c"],
@@ -73,13 +73,13 @@ def test_paths_are_found_at_any_depth_and_defaults_count() -> None:
     assert ("m", "read", ("maybe",)) in found(source="a", targets=[], maybe="m")
 
 
-def test_a_plain_path_is_not_a_declaration() -> None:
+def test_plain_path_type_is_not_a_declaration() -> None:
     schema = {"type": "object", "properties": {"path": {"type": "string", "format": "path"}}}
     assert declared_paths(schema, {"path": "/etc/passwd"}) == []
 
 
 @given(st.lists(st.text()), st.dictionaries(st.text(), st.text(), max_size=3))
-def test_every_string_of_a_declared_list_is_found_once(
+def test_each_string_of_a_declared_list_is_found_once(
     paths: list[str], other: dict[str, str]
 ) -> None:
     item = {"type": "string", "x-forge-access": "write"}
@@ -93,7 +93,7 @@ def test_every_string_of_a_declared_list_is_found_once(
     assert replaced == {**other, "paths": [f"/zone/{path}" for path in paths]}
 
 
-def test_a_path_use_takes_the_plain_word() -> None:
+def test_path_use_accepts_a_plain_word() -> None:
     assert PathUse("a", "write") == PathUse("a", PathUse("b", "write").access)
     with pytest.raises(ValueError, match="execute"):
         PathUse("a", "execute")

@@ -135,7 +135,7 @@ async def test_undeclared_result_is_an_error_with_its_place(
     assert str(error.value).endswith(problem)
 
 
-async def test_an_author_can_leave_results_unchecked() -> None:
+async def test_author_can_leave_results_unchecked() -> None:
     unchecked = tool(check_output=False)(function(int, "x"))
     assert await Tool.from_function(unchecked).execute({}, None) == "x"
     assert await Tool.from_function(function(int, "x"), check_output=False).execute({}, None) == "x"
@@ -148,7 +148,7 @@ async def total(city: str) -> int:
 '''
 
 
-def test_the_model_and_the_person_read_which_tool_promised_what(project: Project) -> None:
+def test_result_error_names_the_tool_and_its_declared_type(project: Project) -> None:
     project.write("tools.py", TOOLS)
     section = "custom: {module: ./tools.py, tools: [total], approval: {default: preApproved}}"
     project.write("worker.yaml", f"name: w\ntoolsets:\n  {section}\n")

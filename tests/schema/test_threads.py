@@ -44,7 +44,7 @@ class Notes(Toolset):
         return self.db.execute("select count(*) from notes").fetchone()[0]
 
 
-def test_a_library_bound_to_a_thread_works(forge_worker, forge_project: Project) -> None:
+def test_thread_bound_library_works(forge_worker, forge_project: Project) -> None:
     worker = forge_worker(Notes)
     assert [value_of(worker.call("add", text="a"), Text).content for _ in range(3)] == [
         "toolset notes"
@@ -55,7 +55,7 @@ def test_a_library_bound_to_a_thread_works(forge_worker, forge_project: Project)
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_calls_in_it_keep_their_order_and_a_cancelled_one_ends_first() -> None:
+def test_calls_in_the_thread_keep_their_order_and_a_cancelled_one_ends_first() -> None:
     async def work() -> list[str]:
         thread, done, begun = OwnThread("t"), [], threading.Event()
         hold = threading.Event()
@@ -97,7 +97,7 @@ class Returning(Toolset):
 
 
 @pytest.mark.parametrize("thread", ["own", "pool"])
-def test_threads_are_as_those_of_anyio(
+def test_own_threads_behave_like_those_of_anyio(
     forge_worker, monkeypatch: pytest.MonkeyPatch, thread: str
 ) -> None:
     monkeypatch.setattr(Returning, "thread", thread)
@@ -123,7 +123,7 @@ class Adapted(Toolset):
         ]
 
 
-def test_a_tool_adds_where_it_comes_from(forge_worker) -> None:
+def test_error_in_a_thread_names_the_tool(forge_worker) -> None:
     worker = forge_worker(Adapted)
     assert str(worker.tools["look"].source) == "local Python (other-pkg\\x1b 1)"
     worker.call("look")
@@ -139,7 +139,7 @@ def boom() -> int:
 """
 
 
-def test_the_log_has_the_traceback_and_the_model_has_not(forge_project: Project) -> None:
+def test_traceback_is_logged_and_not_sent_to_the_model(forge_project: Project) -> None:
     forge_project.write("tools.py", RAISES)
     forge_project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [boom]}}"

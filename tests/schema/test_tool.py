@@ -90,14 +90,14 @@ def test_mode_decides_who_may_call_a_tool() -> None:
     assert silent.mode == "llm"
 
 
-def test_a_function_without_a_docstring_is_still_described() -> None:
+def test_function_without_a_docstring_is_still_described() -> None:
     def bare(n: int) -> int:
         return n
 
     assert Tool.from_function(bare).description == "Custom tool: bare"
 
 
-def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
+def test_tool_decorator_options_are_kept_and_overridden() -> None:
     async def show(args: dict[str, Any], context: ToolContext) -> Preview:
         return Preview(Text("shown"))
 
@@ -132,7 +132,7 @@ def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
     assert Tool.from_function(git_push, name="other", needs_approval=False).name == "other"
 
 
-def test_an_unknown_option_is_an_error() -> None:
+def test_unknown_option_is_an_error() -> None:
     with pytest.raises(TypeError) as caught:
         tool(need_approval=True)  # type: ignore[call-overload]
     assert (
@@ -142,7 +142,7 @@ def test_an_unknown_option_is_an_error() -> None:
         made(need_approval=True)
 
 
-def test_a_tool_takes_its_fields_and_no_second_name_of_an_option() -> None:
+def test_tool_accepts_only_its_fields() -> None:
     for name in (
         "manual_execution",
         "manualExecution",
@@ -155,7 +155,7 @@ def test_a_tool_takes_its_fields_and_no_second_name_of_an_option() -> None:
             made(**{name: True})
 
 
-def test_a_function_may_do_without_its_context() -> None:
+def test_function_may_omit_the_context() -> None:
     def explain(n: int = 1, ctx: ToolContext | None = None, more: Optional[str] = None) -> str:  # noqa: UP045
         return f"{n} {ctx} {more}"
 
@@ -166,14 +166,14 @@ def test_a_function_may_do_without_its_context() -> None:
     assert not Tool.from_function(optional).schema.json_schema.get("properties")
 
 
-def test_a_plain_context_parameter_is_an_argument_like_any_other() -> None:
+def test_context_parameter_without_its_type_is_an_argument() -> None:
     def explain(context: str) -> str:
         return context
 
     assert executed(Tool.from_function(explain), context="all of it") == "all of it"
 
 
-def test_a_sync_function_may_return_an_awaitable() -> None:
+def test_sync_function_may_return_an_awaitable() -> None:
     async def later(n: int) -> int:
         return n + 1
 
@@ -184,14 +184,14 @@ def test_a_sync_function_may_return_an_awaitable() -> None:
     assert executed(Tool.from_function(functools.partial(later)), n=1) == 2
 
 
-def test_a_huge_failure_is_bounded_too() -> None:
+def test_huge_error_message_is_bounded() -> None:
     huge = "x" * (2 * VALUE_LIMIT)
     outcome = ToolOutcome.failed(ToolCall("c1", "t", {}), "error", huge)
     assert outcome.value == Text(cut(huge, VALUE_LIMIT))
     assert outcome.error == cut(huge, VALUE_LIMIT)
 
 
-def test_an_input_is_checked_without_a_call() -> None:
+def test_input_can_be_validated_without_a_call() -> None:
     def repeat(text: str, times: int = 2) -> str:
         raise AssertionError
 

@@ -172,12 +172,12 @@ def test_invalid_tool_field_names_tool_and_field() -> None:
     assert failures == []
 
 
-def test_one_field_under_two_names_is_an_error() -> None:
+def test_field_given_under_two_names_is_an_error() -> None:
     with pytest.raises(TypeError, match="manual is given twice"):
         marked(manual="both", manual_execution="manual")
 
 
-def test_a_copy_keeps_what_was_read() -> None:
+def test_copy_keeps_the_parsed_fields() -> None:
     subject = made(
         manual={"mode": "manual"}, effects=["read"], timeout="5", execute=lambda args: "x"
     )
@@ -203,7 +203,7 @@ async def _three(extra: str, args: dict[str, Any], context: Any) -> str:
     return f"{args['n']} {context}"
 
 
-def test_execute_and_preview_of_every_shape_can_be_called() -> None:
+def test_every_form_of_execute_and_preview_can_be_called() -> None:
     async def both(args: dict[str, Any], context: Any) -> str:
         return f"{args['n']} {context}"
 

@@ -58,7 +58,7 @@ def tools_of(cls: type[Toolset]) -> list[tuple[str, str]]:
     return [(each.name, each.description) for each in anyio.run(toolset.tools)]
 
 
-def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
+def test_marked_methods_are_tools_in_source_order() -> None:
     assert tools_of(Base) == [
         ("second", "Second in the alphabet."),
         ("renamed", "First in the alphabet."),

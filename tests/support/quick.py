@@ -24,7 +24,7 @@ MANY_IMPORTERS = 8
 ALWAYS = (
     "tests/test_architecture.py",
     "tests/test_docs_complete.py",
-    "tests/test_startup.py::test_a_headless_run_loads_little_of_forge",
+    "tests/test_startup.py::test_headless_run_loads_few_modules_of_forge",
 )
 DOCUMENT = "tests/test_docs.py::test_every_block_does_what_it_shows"
 

@@ -70,13 +70,13 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("changed", CHOICES)
-def test_a_change_has_its_tests(house: Path, changed: str) -> None:
+def test_change_selects_its_tests(house: Path, changed: str) -> None:
     choice = Quick(house).choose([changed])
     assert choice.tests == (*ALWAYS, *CHOICES[changed])
     assert choice.left_out == ()
 
 
-def test_many_changes_have_all_their_tests_once(house: Path) -> None:
+def test_many_changes_select_all_their_tests_once(house: Path) -> None:
     choice = Quick(house).choose(
         ["forge_cli/core/text.py", "forge_cli/record/log.py", "tests/core/test_bus.py"]
     )
@@ -84,7 +84,7 @@ def test_many_changes_have_all_their_tests_once(house: Path) -> None:
     assert choice.tests == (*ALWAYS, *sorted(both))
 
 
-def test_a_folder_with_many_files_is_left_out_and_named(house: Path) -> None:
+def test_folder_with_many_files_is_left_out_and_named(house: Path) -> None:
     for number in range(MANY_IN_FOLDER):
         (house / f"tests/record/test_{number}.py").write_text("")
     choice = Quick(house).choose(["forge_cli/record/log.py"])

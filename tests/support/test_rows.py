@@ -8,7 +8,7 @@ import pytest
 from .rows import each_row
 
 
-def test_every_row_that_fails_is_told() -> None:
+def test_every_failing_row_is_reported() -> None:
     seen = []
 
     @each_row(("text", "size"), [("a", 1), ("bb", 1), ("ccc", 3), ("dd", 5)])
@@ -27,7 +27,7 @@ def test_every_row_that_fails_is_told() -> None:
 
 @each_row("number", [1, 2])
 @each_row("word", ["a", "b"])
-def test_a_row_has_a_folder_of_its_own_and_leaves_the_environment(
+def test_row_has_its_own_folder_and_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, number: int
 ) -> None:
     assert list(tmp_path.iterdir()) == []
@@ -38,17 +38,17 @@ def test_a_row_has_a_folder_of_its_own_and_leaves_the_environment(
 
 @pytest.mark.anyio
 @each_row("word", ["a", "b"])
-async def test_a_row_may_wait(word: str) -> None:
+async def test_row_may_be_async(word: str) -> None:
     assert word in "ab"
 
 
-def test_a_table_has_rows() -> None:
+def test_empty_table_is_an_error() -> None:
     with pytest.raises(AssertionError, match="without rows"):
         each_row("word", [])
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("number", range(6))
-def test_a_few_rows_are_enough_by_default(number: int, request: pytest.FixtureRequest) -> None:
+def test_default_is_a_few_rows(number: int, request: pytest.FixtureRequest) -> None:
     alone = len(request.config.args) == 1 and "[" in request.config.args[0]
     assert alone or (request.node.get_closest_marker("long") is None) == (number in (0, 2, 5))

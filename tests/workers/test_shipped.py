@@ -120,7 +120,7 @@ def repository(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_each_may_do(repository: Project, name: str) -> None:
+def test_shipped_worker_has_the_expected_verdicts(repository: Project, name: str) -> None:
     expected = [(verdict, call) for verdict, calls in VERDICTS[name].items() for call in calls]
     lines = "".join(json.dumps(call) + "\n" for _, call in expected)
     done = repository.forge("approve", name, "--batch", "-", stdin=lines)
@@ -132,7 +132,7 @@ def test_what_each_may_do(repository: Project, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_sound_and_names_no_model(
+def test_shipped_worker_is_valid_and_names_no_model(
     repository: Project, name: str, unconfined_rules: str
 ) -> None:
     worker = load_worker(SHIPPED / f"{name}.yaml")
@@ -143,7 +143,7 @@ def test_each_is_sound_and_names_no_model(
     assert (done.returncode, done.stderr.replace(unconfined_rules, "")) == (0, "")
 
 
-def test_nothing_else_is_shipped() -> None:
+def test_shipped_workers_are_listed_completely() -> None:
     assert sorted(path.name for path in SHIPPED.iterdir() if path.suffix) == [
         f"{name}.yaml" for name in NAMES
     ]
@@ -232,7 +232,7 @@ def session(repository: Project, tmp_path: Path) -> Callable[..., tuple[list[str
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_session_with_each_replays_without_drift(
+def test_session_of_each_shipped_worker_replays_without_drift(
     repository: Project, tmp_path: Path, session, name: str
 ) -> None:
     turns, ends = SESSIONS[name]
@@ -245,7 +245,9 @@ def test_a_session_with_each_replays_without_drift(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_changes_without_consent(repository: Project, session, name: str) -> None:
+def test_shipped_worker_changes_nothing_without_consent(
+    repository: Project, session, name: str
+) -> None:
     def content() -> dict[Path, bytes]:
         files = [
             path

@@ -37,14 +37,14 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_it_keeps_the_contract(tmp_path: Path, cluster: str) -> None:
+async def test_dask_executor_keeps_the_contract(tmp_path: Path, cluster: str) -> None:
     (tmp_path / "project").mkdir()
     await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
 
 
 @pytest.mark.long
 @pytest.mark.anyio
-async def test_a_scheduler_that_makes_the_queue_late(
+async def test_slow_scheduler_still_creates_the_queue(
     tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = Queue._start
@@ -59,7 +59,7 @@ async def test_a_scheduler_that_makes_the_queue_late(
 
 
 @pytest.mark.long
-def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
+def test_calls_of_a_lost_machine_are_not_repeated(sorter: Sorter) -> None:
     """Three items wait for the model on one machine, one is in the middle of a call, when that machine dies."""
     sorter.items({f"i{index}": "note hang pay" for index in range(6)} | {"l": "note linger"})
     forge = sorter.start("-y", "--concurrency", "7", "--retries", "0")
@@ -87,7 +87,7 @@ def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
 
 
 @pytest.mark.long
-def test_what_is_parked_there_is_answered_here(sorter: Sorter) -> None:
+def test_parked_request_is_answered_on_the_local_machine(sorter: Sorter) -> None:
     sorter.items({"a": "note pay"})
     assert sorter.batch("--on-ask", "park").returncode == 10
     (row,) = json.loads(sorter.project.forge("approvals", "list", "--json").stdout)
@@ -102,7 +102,7 @@ def test_what_is_parked_there_is_answered_here(sorter: Sorter) -> None:
 
 
 @pytest.mark.long
-def test_one_budget_holds_on_all_machines(sorter: Sorter) -> None:
+def test_budget_is_shared_by_all_machines(sorter: Sorter) -> None:
     sorter.items({f"i{index}": "note" for index in range(12)})
     done = sorter.batch("--max-tokens", "60", "--concurrency", "2")
     assert done.returncode == 5, done.stderr
@@ -110,7 +110,7 @@ def test_one_budget_holds_on_all_machines(sorter: Sorter) -> None:
 
 
 @pytest.mark.long
-def test_what_is_not_there_is_told_before_the_first_item(sorter: Sorter) -> None:
+def test_missing_executable_is_reported_before_the_first_item(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     tool = sorter.project.home / "tools" / "hello"
     tool.mkdir(parents=True)
@@ -136,7 +136,7 @@ def install(
 
 
 @pytest.mark.long
-def test_another_forge_on_a_machine_is_told_before_the_first_item(
+def test_other_forge_version_on_a_machine_is_reported_before_the_first_item(
     sorter: Sorter, tmp_path: Path
 ) -> None:
     sorter.items({"a": ""})
@@ -150,7 +150,7 @@ def test_another_forge_on_a_machine_is_told_before_the_first_item(
 
 
 @pytest.mark.long
-def test_another_version_of_a_plugin_is_told_before_the_first_item(
+def test_other_plugin_version_is_reported_before_the_first_item(
     sorter: Sorter, tmp_path: Path
 ) -> None:
     sorter.items({"a": ""})
@@ -176,7 +176,7 @@ def test_another_version_of_a_plugin_is_told_before_the_first_item(
 
 
 @pytest.mark.long
-def test_no_key_goes_along(sorter: Sorter) -> None:
+def test_keys_are_never_sent(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     secret = "a-key-that-nobody-may-see"
     sorter.project.write("beside.py", sorter.project.read("beside.py") + f"KEY = '{secret}'\n")
@@ -196,7 +196,7 @@ def test_no_key_goes_along(sorter: Sorter) -> None:
         ("silent", "no answer for 1 s"),
     ],
 )
-async def test_who_does_not_answer_is_not_waited_for(
+async def test_unresponsive_scheduler_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, why: str
 ) -> None:
     monkeypatch.setattr(executor, "ANSWER_TIMEOUT", 0.5)
@@ -212,7 +212,7 @@ async def test_who_does_not_answer_is_not_waited_for(
 
 
 @pytest.mark.long
-def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter) -> None:
+def test_unresponsive_cluster_is_one_message(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     sorter.cluster = "tcp://127.0.0.1:9"
     done = sorter.batch(env={"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"})
@@ -225,7 +225,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter) -> None:
 
 
 @pytest.mark.long
-def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
+def test_local_cluster_ends_on_ctrl_c(sorter: Sorter) -> None:
     sorter.items({"a": "note", "b": "note hang"})
     sorter.cluster = ""
     forge = sorter.start("--concurrency", "2")
@@ -243,7 +243,7 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cluster_that_is_cut_off_while_it_starts_leaves_no_process(
+async def test_local_cluster_interrupted_at_start_leaves_no_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(30,))
@@ -263,7 +263,7 @@ async def test_a_cluster_that_is_cut_off_while_it_starts_leaves_no_process(
 
 @pytest.mark.long
 @pytest.mark.anyio
-async def test_a_cluster_of_its_own_is_for_nobody_else(
+async def test_local_cluster_refuses_other_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither without a key, nor with another one; its certificate is no secret."""
@@ -315,7 +315,7 @@ async def test_a_cluster_of_its_own_is_for_nobody_else(
 
 
 @pytest.mark.long
-def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:
+def test_dask_is_imported_only_when_used(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     imported = "bool({'dask', 'distributed'} & {*sys.modules})"
     code = f"import sys; from forge_cli.__main__ import main; main(); sys.exit({imported})"

@@ -37,7 +37,7 @@ SHOWS_NOTHING = [
 
 
 @pytest.mark.parametrize("isolation", ["off", "auto"])
-def test_of_reading_only_plain_forms_are_allowed(machine: Machine, isolation: str) -> None:
+def test_reading_set_allows_only_plain_forms(machine: Machine, isolation: str) -> None:
     """A tool runs its commands itself, so that nothing holds them to reading, whatever the policy says."""
     machine.guard("install", "claude", "--project")
     machine.policy.write_text(
@@ -143,7 +143,7 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     assert failures == []
 
 
-def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(
+def test_git_commands_ask_after_files_that_git_takes_for_a_repository(
     machine: Machine,
 ) -> None:
     machine.guard("install", "claude", "--project")

@@ -26,7 +26,7 @@ def guarded(machine: Machine) -> Machine:
     return machine
 
 
-def test_codex(guarded: Machine) -> None:
+def test_codex_calls_are_judged(guarded: Machine) -> None:
     transcript = guarded.home / "rollout.jsonl"
     transcript.write_text(
         json.dumps({"type": "session_meta", "payload": {"cwd": str(guarded.project)}}) + "\n{}\n"
@@ -85,7 +85,7 @@ def test_codex(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_gemini(guarded: Machine) -> None:
+def test_gemini_calls_are_judged(guarded: Machine) -> None:
     expected: list[tuple[str, dict[str, Any], str, str]] = [
         ("run_shell_command", {"command": "git status"}, "allow", ""),
         ("run_shell_command", {"command": "git status", "dir_path": "/etc"}, "deny", "may leave"),
@@ -136,7 +136,7 @@ def test_gemini(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_opencode(guarded: Machine) -> None:
+def test_opencode_calls_are_judged(guarded: Machine) -> None:
     expected: list[tuple[str, dict[str, Any], int, str]] = [
         ("bash", {"command": "git status", "description": "x"}, 0, ""),
         ("bash", {"command": "ls", "workdir": "/etc"}, 2, "may leave"),

@@ -110,7 +110,7 @@ TOOLS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_a_real_tool_does_what_the_policy_says(machine: Machine, tool: Tool) -> None:
+def test_installed_tool_follows_the_policy(machine: Machine, tool: Tool) -> None:
     if shutil.which(tool.name) is None:
         pytest.skip(f"{tool.name} is not installed")
     kept = machine.project / "kept" / "a.txt"

@@ -36,7 +36,7 @@ def guarded(machine: Machine) -> Machine:
     return machine
 
 
-def test_one_process_answers_and_puts_every_decision_on_record(guarded: Machine) -> None:
+def test_resident_process_answers_and_logs_every_decision(guarded: Machine) -> None:
     for command in ("git status", "git commit -m x", "sudo ls"):
         guarded.claude("Bash", {"command": command})
     guarded.claude("NewTool", {"a": 1})
@@ -70,7 +70,7 @@ def test_one_process_answers_and_puts_every_decision_on_record(guarded: Machine)
 
 
 @pytest.mark.needs("root")
-def test_a_lock_that_an_organisation_requires_holds_here(guarded: Machine) -> None:
+def test_required_lock_of_an_organisation_applies(guarded: Machine) -> None:
     policy = guarded.home / "organisation.yaml"
     policy.write_text("require: {lock: true}\n")
     guarded.extra["FORGE_POLICY"] = str(policy)
@@ -88,7 +88,7 @@ def test_a_lock_that_an_organisation_requires_holds_here(guarded: Machine) -> No
     assert "did you mean 'require'?" in own.stderr
 
 
-def test_a_changed_policy_counts_at_once(guarded: Machine) -> None:
+def test_changed_policy_applies_at_once(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git commit -m x"})[0] == "ask"
     policy = guarded.policy.read_text()
     guarded.policy.write_text(
@@ -108,7 +108,7 @@ def test_a_changed_policy_counts_at_once(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_it_ends_when_nobody_asks(guarded: Machine) -> None:
+def test_resident_process_ends_when_idle(guarded: Machine) -> None:
     guarded.extra["FORGE_GUARD_IDLE"] = "1"
     assert guarded.claude("Read", {"file_path": str(guarded.project / "a")})[0] == "allow"
     until(lambda: not list((guarded.home / ".forge" / "guard").glob("*.sock")), "it does not end")
@@ -116,7 +116,7 @@ def test_it_ends_when_nobody_asks(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_without_it_the_answer_is_the_same(guarded: Machine) -> None:
+def test_answers_without_the_resident_process_are_equal(guarded: Machine) -> None:
     folder = guarded.home / ".forge" / "guard"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)  # others can enter it, so nobody there is believed
@@ -130,7 +130,7 @@ def test_without_it_the_answer_is_the_same(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_a_dead_socket_is_replaced(guarded: Machine) -> None:
+def test_dead_socket_is_replaced(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git status"})[0] == "allow"
     (process,) = residents(guarded.home)
     os.kill(process, signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_a_dead_socket_is_replaced(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_nobody_gets_an_allow_where_forge_cannot_be_started(guarded: Machine) -> None:
+def test_broken_forge_never_allows_a_call(guarded: Machine) -> None:
     for tool in ("codex", "gemini"):
         guarded.guard("install", tool, "--project")
     events = {"claude": "PreToolUse", "codex": "PreToolUse", "gemini": "BeforeTool"}
@@ -158,7 +158,7 @@ def test_nobody_gets_an_allow_where_forge_cannot_be_started(guarded: Machine) ->
 
 
 @pytest.mark.long
-def test_an_input_that_is_none_asks(guarded: Machine) -> None:
+def test_empty_input_asks(guarded: Machine) -> None:
     failures = []
     for text in (
         "",
@@ -183,7 +183,7 @@ def test_an_input_that_is_none_asks(guarded: Machine) -> None:
 
 
 @pytest.mark.long
-def test_another_shell_asks(guarded: Machine) -> None:
+def test_other_shell_asks(guarded: Machine) -> None:
     guarded.extra["SHELL"] = "/bin/zsh"
     decision, reason = guarded.claude("Bash", {"command": "git status"})
     assert (decision, "set CLAUDE_CODE_SHELL=/bin/bash" in reason) == ("ask", True)
@@ -192,7 +192,7 @@ def test_another_shell_asks(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git status"})[0] == "allow"
 
 
-def test_commands_are_judged_where_they_run(guarded: Machine) -> None:
+def test_commands_are_judged_in_their_working_directory(guarded: Machine) -> None:
     (guarded.project / "src").mkdir()
     below, outside = str(guarded.project / "src"), str(guarded.home)
     decision, reason = guarded.claude("Bash", {"command": "git status"}, cwd=below)

@@ -38,7 +38,9 @@ async def decided(machine: Machine, asked: list[dict[str, Any]]) -> list[tuple[s
     return [(each["permissionDecision"], each["permissionDecisionReason"]) for each in found]
 
 
-def test_it_says_what_forge_approve_says(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guard_and_forge_approve_give_the_same_answer(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine.guard("install", "claude", "--project")
     monkeypatch.setenv("HOME", str(machine.home))
     monkeypatch.delenv("FORGE_HOME", raising=False)

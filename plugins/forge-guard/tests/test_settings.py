@@ -22,7 +22,7 @@ GIVEN = [
 ]
 
 
-def test_what_is_put_in_comes_out_and_leaves_the_text_as_it_was() -> None:
+def test_entry_is_added_and_removed_without_other_changes() -> None:
     failures = []
     for text in GIVEN:
         made = with_entry(text, ("hooks", "PreToolUse"), OURS)
@@ -43,7 +43,7 @@ def test_what_is_put_in_comes_out_and_leaves_the_text_as_it_was() -> None:
     assert failures == []
 
 
-def test_ours_goes_wherever_it_stands() -> None:
+def test_own_entry_is_removed_wherever_it_is() -> None:
     text = json.dumps({"hooks": {"E": [OURS, {"a": 1}, OURS, {"b": 2}, OURS]}, "z": 1}, indent=2)
     left = without_entries(text, ("hooks", "E"), lambda entry: entry == OURS)
     assert json.loads(left) == {"hooks": {"E": [{"a": 1}, {"b": 2}]}, "z": 1}
@@ -53,7 +53,7 @@ def test_ours_goes_wherever_it_stands() -> None:
     }
 
 
-def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) -> None:
+def test_installation_is_shown_and_removed_without_a_trace(machine: Machine) -> None:
     settings = machine.settings("claude")
     settings.parent.mkdir()
     text = '{\n    "permissions": {"allow": ["Bash(git:*)"]},\n    "hooks": {"Stop": [{"hooks": []}]}\n}\n'
@@ -82,7 +82,7 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
     assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
 
 
-def test_a_link_stays_and_so_do_settings_that_were_there_before(machine: Machine) -> None:
+def test_links_and_existing_settings_are_kept(machine: Machine) -> None:
     kept = machine.home / "dotfiles" / "settings.json"
     kept.parent.mkdir()
     claude, gemini = machine.settings("claude"), machine.settings("gemini")
@@ -103,7 +103,7 @@ def test_a_link_stays_and_so_do_settings_that_were_there_before(machine: Machine
 
 
 @pytest.mark.parametrize("place", ["--project", "--user"])
-def test_an_empty_folder_outlives_what_was_installed_in_it(machine: Machine, place: str) -> None:
+def test_empty_folder_is_kept_after_removal(machine: Machine, place: str) -> None:
     """Neither the project nor the home goes, though nothing else is in them."""
     empty = machine.project / "a" / "b"
     machine.project, machine.home = empty / "project", empty / "home"
@@ -121,7 +121,7 @@ def test_an_empty_folder_outlives_what_was_installed_in_it(machine: Machine, pla
     assert machine.home.is_dir()
 
 
-def test_on_a_terminal_nothing_is_written_without_a_yes(machine: Machine) -> None:
+def test_installation_on_a_terminal_needs_a_yes(machine: Machine) -> None:
     """The policy and the hook are two files, and two questions."""
     files, seen = (machine.policy, machine.settings("claude")), []
     stories = {("n\r",): 1, ("\r",): 1, ("\x03",): 130, ("y\r", "n\r"): 1, ("y\r",): 0}
@@ -140,7 +140,7 @@ def test_on_a_terminal_nothing_is_written_without_a_yes(machine: Machine) -> Non
 
 
 @pytest.mark.long
-def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None:
+def test_unreadable_settings_are_unchanged(machine: Machine) -> None:
     settings = machine.settings("gemini")
     settings.parent.mkdir()
     for text, told in (
@@ -158,7 +158,7 @@ def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None
 
 
 @pytest.mark.long
-def test_a_policy_that_is_there_stays_and_one_that_is_broken_is_told(
+def test_existing_policy_is_kept_and_a_broken_one_reported(
     machine: Machine, tmp_path: Path
 ) -> None:
     machine.policy.parent.mkdir()

@@ -52,7 +52,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collector, s
         yield collector, log.stem
 
 
-def test_the_spans_of_a_run(ran: tuple[Collector, str]) -> None:
+def test_run_has_its_spans(ran: tuple[Collector, str]) -> None:
     collector, session = ran
     assert collector.tree() == {
         "invoke_agent boss": "",
@@ -141,7 +141,7 @@ def test_every_decision_is_an_event_and_questions_and_tokens_are_counted(
 KINDS = {"input": 10, "output": 5, "cache_read": 3, "cache_creation": 2}
 
 
-def test_content_is_told_only_where_it_is_wanted_and_never_a_secret(
+def test_content_is_sent_only_on_request_and_without_secrets(
     ran: tuple[Collector, str], observed: Project, collector: Collector
 ) -> None:
     words = [b"PEARL", b"SESAME", b"OPAL", b"RUBY"]
@@ -176,9 +176,7 @@ def exit_delay(stdout: str, ended: float) -> float:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("state", ["down", "500", "503", "hangs"])
-def test_a_collector_that_does_not_answer_costs_a_run_nothing(
-    observed: Project, state: str
-) -> None:
+def test_unreachable_collector_does_not_delay_a_run(observed: Project, state: str) -> None:
     hanging: Any = lambda: time.sleep(60) or 200  # noqa: E731
     with listening(
         Collector(), {"hangs": hanging, "500": lambda: 500, "503": lambda: 503}.get(state, hanging)
@@ -217,7 +215,7 @@ def lines(calls: int) -> list[dict[str, Any]]:
     return [*made, {**common, "type": "sessionEnd", "result": {"status": "completed"}}]
 
 
-def test_what_a_full_queue_drops_is_counted_and_nobody_waits(
+def test_spans_dropped_by_a_full_queue_are_counted_without_waiting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
@@ -248,7 +246,7 @@ def test_what_a_full_queue_drops_is_counted_and_nobody_waits(
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_refused_is_said_once_while_the_session_goes_on(
+def test_refused_export_is_reported_once_while_the_session_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with listening(Collector(), lambda: 500) as collector:
@@ -270,7 +268,7 @@ def test_what_is_refused_is_said_once_while_the_session_goes_on(
     assert capsys.readouterr().err == ""
 
 
-def test_variables_that_turn_it_off_or_cannot_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabling_or_unsupported_variables_are_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     told = HookCall(event="record", session="s", worker="w", line=lines(0)[0])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     with pytest.raises(
@@ -329,7 +327,9 @@ def test_all_spans_of_300_items_arrive(
 
 
 @pytest.mark.long
-def test_calls_of_clients_of_a_served_worker(observed: Project, collector: Collector) -> None:
+def test_calls_of_clients_of_a_served_worker_have_spans(
+    observed: Project, collector: Collector
+) -> None:
     argv = ["-m", "forge_cli", "serve", "mcp", "helper.yaml"]
     env = {
         **settings(collector, OTEL_BSP_SCHEDULE_DELAY="50"),

@@ -44,7 +44,7 @@ class TestStage:
 
     @pytest.mark.long
     @pytest.mark.parametrize("path", ["--patch", "-n", "*", ":/a", ":(glob)**"])
-    def test_a_path_is_never_an_option_nor_a_pattern(self, repo: Repo, path: str) -> None:
+    def test_path_is_never_an_option_or_a_pattern(self, repo: Repo, path: str) -> None:
         repo.write("a")
         outcome = repo.call("git_stage", paths=[path], answers=[True])
         assert outcome.error == f"git: pathspec '{path}' did not match any files"
@@ -52,13 +52,15 @@ class TestStage:
 
     @pytest.mark.long
     @pytest.mark.parametrize("paths", [["../x"], ["a", "/etc/passwd"]])
-    def test_paths_stay_inside(self, repo: Repo, paths: list[str]) -> None:
+    def test_path_outside_the_working_directory_is_refused(
+        self, repo: Repo, paths: list[str]
+    ) -> None:
         repo.write("a")
         seen = repo.seen(call("git_stage", paths=paths), answers=[])
         assert (seen.statuses, seen.asked) == (["error"], [])
 
     @pytest.mark.long
-    def test_ignored_files_are_told(self, repo: Repo) -> None:
+    def test_ignored_files_are_reported(self, repo: Repo) -> None:
         repo.write(".gitignore", "a\n")
         repo.write("a")
         assert (
@@ -67,7 +69,7 @@ class TestStage:
         )
 
     @pytest.mark.long
-    def test_filters_do_their_work(self, repo: Repo) -> None:
+    def test_filters_are_applied(self, repo: Repo) -> None:
         repo.git("config", "filter.upper.clean", "tr a-z A-Z")
         repo.write(".gitattributes", "*.up filter=upper\n")
         repo.write("x.up", "quiet\n")
@@ -95,7 +97,7 @@ class TestCommit:
         assert ready.git("show", "HEAD:a") == "two\n"
 
     @pytest.mark.long
-    def test_everything_that_is_staged_is_shown(self, repo: Repo) -> None:
+    def test_complete_staged_diff_is_shown(self, repo: Repo) -> None:
         repo.write(".env", "password\n")
         repo.write("part/a")
         repo.git("add", "--all")
@@ -106,14 +108,14 @@ class TestCommit:
         assert "b/part/a" in request.preview.data
 
     @pytest.mark.long
-    def test_no_worker_can_let_it_pass_unasked(self, ready: Repo) -> None:
+    def test_commit_always_asks_despite_pre_approval(self, ready: Repo) -> None:
         ready.worker("{approval: {default: preApproved}}")
         assert ready.call("git_commit", message="x").status == "denied"
         assert ready.by_hand("git_commit", "message=x").returncode == 4
         assert ready.git("log", "--format=%s").split() == ["start"]
 
     @pytest.mark.long
-    def test_with_nothing_staged_nobody_is_asked(self, repo: Repo) -> None:
+    def test_nothing_is_asked_without_staged_changes(self, repo: Repo) -> None:
         repo.commit(a="1\n")
         repo.write("a", "2\n")
         seen = repo.seen(call("git_commit", message="x"), answers=[])
@@ -121,7 +123,7 @@ class TestCommit:
         assert seen.outcomes[0].error.startswith("nothing is staged, so there is nothing to commit")
 
     @pytest.mark.long
-    def test_what_changes_while_somebody_thinks_is_shown_again(self, ready: Repo) -> None:
+    def test_change_during_the_question_is_shown_again(self, ready: Repo) -> None:
         shown: list[str] = []
 
         async def slow_person(request: Any) -> ApprovalDecision:
@@ -137,7 +139,7 @@ class TestCommit:
         assert "+three" in shown[1]
 
     @pytest.mark.long
-    def test_a_yes_for_the_session_is_for_this_content_only(self, ready: Repo) -> None:
+    def test_session_grant_covers_only_this_content(self, ready: Repo) -> None:
         ready.write("b")
         ready.worker("{approval: {tools: {git_stage: preApproved}}}")
         yes = ApprovalDecision(True, remember="session")
@@ -159,7 +161,7 @@ class TestCommit:
         assert (outcome.status, outcome.error) == ("error", "git: no tests, no commit")
 
     @pytest.mark.long
-    def test_hooks_do_not_see_the_keys_of_others(
+    def test_hooks_see_no_keys_of_providers(
         self, ready: Repo, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
@@ -170,7 +172,7 @@ class TestCommit:
         assert f"HOME={os.environ['HOME']}" in seen
 
     @pytest.mark.long
-    def test_a_program_left_behind_by_a_hook_holds_nobody_up(self, ready: Repo) -> None:
+    def test_background_program_of_a_hook_delays_nothing(self, ready: Repo) -> None:
         ready.worker(sandbox="{isolation: off}")
         hook(ready, "post-commit", "sleep 30 & echo $! > ../pid")
         outcome = ready.call("git_commit", message="x", answers=[True])
@@ -179,7 +181,7 @@ class TestCommit:
             os.kill(int((ready.folder.parent / "pid").read_text()), 0)
         assert outcome.duration_ms < 20_000
 
-    def test_an_interrupt_ends_git_and_all_that_it_started(self, ready: Repo) -> None:
+    def test_interrupt_ends_git_and_its_children(self, ready: Repo) -> None:
         pipe, signal = ready.folder / "pipe", InterruptSignal()
         os.mkfifo(pipe)
         hook(ready, "pre-commit", "exec 3>pipe; echo ready >&3; sleep 60")
@@ -197,7 +199,7 @@ class TestCommit:
         assert not watcher.is_alive()
         assert seen.statuses == ["interrupted"]
 
-    def test_a_missing_identity_is_told(self, ready: Repo) -> None:
+    def test_missing_identity_is_reported(self, ready: Repo) -> None:
         Path(os.environ["HOME"], ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
         assert (
             "Please tell me who you are"
@@ -217,7 +219,7 @@ class TestPush:
     def subjects(self, repo: Repo, remote: Path) -> list[str]:
         return repo.git("-C", str(remote), "log", "--format=%s", "main", check=False).split()
 
-    def test_a_model_cannot_push(self, repo: Repo, remote: Path) -> None:
+    def test_model_cannot_push(self, repo: Repo, remote: Path) -> None:
         outcome = repo.call("git_push", branch="main", answers=[])
         assert (outcome.status, outcome.error) == (
             "blocked",
@@ -226,7 +228,7 @@ class TestPush:
         assert self.subjects(repo, remote) == []
 
     @pytest.mark.long
-    def test_a_person_can(self, repo: Repo, remote: Path) -> None:
+    def test_person_can_push(self, repo: Repo, remote: Path) -> None:
         done = repo.by_hand("git_push", "--branch", "main")
         assert (done.returncode, done.stderr) == (0, "")
         assert "main -> main" in done.stdout
@@ -251,7 +253,7 @@ class TestPush:
         "branch",
         ["missing", "+main", ":main", "main:other", "-f", "--mirror", "HEAD", "@{-1}", "*"],
     )
-    def test_only_a_branch_is_pushed(self, repo: Repo, remote: Path, branch: str) -> None:
+    def test_only_a_local_branch_is_pushed(self, repo: Repo, remote: Path, branch: str) -> None:
         done = repo.by_hand("git_push", f"branch={branch}")
         assert (done.returncode, done.stderr) == (
             1,
@@ -262,13 +264,13 @@ class TestPush:
     @pytest.mark.long
     @pytest.mark.few(1)
     @pytest.mark.parametrize("name", ["upstream", "--receive-pack=touch x", "../there"])
-    def test_only_to_a_remote_that_is_set_up(self, repo: Repo, remote: Path, name: str) -> None:
+    def test_push_needs_a_configured_remote(self, repo: Repo, remote: Path, name: str) -> None:
         done = repo.by_hand("git_push", "branch=main", f"remote={name}")
         assert done.stderr == f"forge: there is no remote '{name}'; known remotes: origin\n"
         assert self.subjects(repo, remote) == []
 
     @pytest.mark.long
-    def test_in_menus_it_has_a_label(self, repo: Repo) -> None:
+    def test_push_has_a_label_in_menus(self, repo: Repo) -> None:
         (menu,) = [
             line["tools"]
             for line in repo.seen(call("git_status")).lines

@@ -33,7 +33,7 @@ def hook(repo: Repo, name: str, script: str) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_worker_looks_stages_and_commits(confined: Repo) -> None:
+def test_worker_reads_stages_and_commits(confined: Repo) -> None:
     made = [
         call("git_status"),
         call("git_diff"),
@@ -58,7 +58,7 @@ ls -A ~/.ssh > seen; readlink /proc/self/ns/net >> seen
 @pytest.mark.few(1)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("where", [".git/hooks", "in the tree"])
-def test_a_hook_does_no_harm(confined: Repo, where: str) -> None:
+def test_hook_cannot_write_outside(confined: Repo, where: str) -> None:
     confined.write(".env", "old\n")
     home = Path(os.environ["HOME"])
     (home / ".ssh").mkdir()
@@ -88,7 +88,7 @@ def test_a_hook_does_no_harm(confined: Repo, where: str) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_looking_cannot_write_even_to_the_folder_of_git(confined: Repo) -> None:
+def test_reading_tools_cannot_write_to_the_git_folder(confined: Repo) -> None:
     """A filter from the user's own settings runs for a diff."""
     confined.git("config", "--global", "filter.mine.clean", "cat; touch .git/made made")
     confined.write(".gitattributes", "* filter=mine\n")
@@ -103,7 +103,7 @@ def test_looking_cannot_write_even_to_the_folder_of_git(confined: Repo) -> None:
     [("[{name: code, path: .}]", "."), ("[{name: part, path: ., mode: rw}]", "part")],
     ids=["read-only", "below the top"],
 )
-def test_a_repository_that_cannot_be_written_says_why(
+def test_read_only_repository_is_reported_with_a_reason(
     confined: Repo, zones: str, start: str
 ) -> None:
     confined.write("part/b", "new\n")
@@ -120,7 +120,7 @@ def test_a_repository_that_cannot_be_written_says_why(
 
 @pytest.mark.long
 @pytest.mark.needs("bwrap")
-def test_a_linked_work_tree_is_committed_to(confined: Repo, tmp_path: Path) -> None:
+def test_linked_work_tree_can_be_committed_to(confined: Repo, tmp_path: Path) -> None:
     confined.git("worktree", "add", "--quiet", "../tree")
     tree = type(confined)(Project(tmp_path / "tree"))
     zones = "[{name: tree, path: ., mode: rw}, {name: main, path: ../project, mode: rw}]"
@@ -139,7 +139,7 @@ class TestPush:
         confined.git("remote", "add", "origin", str(tmp_path / "there"))
         return tmp_path / "there"
 
-    def test_reaches_a_folder_that_is_a_zone(self, confined: Repo, remote: Path) -> None:
+    def test_push_reaches_a_folder_that_is_a_zone(self, confined: Repo, remote: Path) -> None:
         zones = "[{name: code, path: ., mode: rw}, {name: there, path: ../there, mode: rw}]"
         confined.worker("{}", f"{{isolation: required, zones: {zones}}}")
         (Path(os.environ["HOME"]) / ".ssh").mkdir()
@@ -153,7 +153,9 @@ class TestPush:
         )
 
     @pytest.mark.long
-    def test_to_somewhere_else_says_why_not(self, confined: Repo, remote: Path) -> None:
+    def test_push_to_another_folder_explains_the_confinement(
+        self, confined: Repo, remote: Path
+    ) -> None:
         done = confined.by_hand("git_push", "branch=main")
         assert done.returncode == 1
         assert "git is confined here" in done.stderr
@@ -162,7 +164,7 @@ class TestPush:
 
 @pytest.mark.long
 @pytest.mark.parametrize("zones", ["[]", "[{name: part, path: ./part, mode: rw}]"])
-def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(
+def test_worker_without_a_zone_around_the_working_directory_is_refused(
     repo: Repo, zones: str
 ) -> None:
     repo.worker("{}", f"{{zones: {zones}}}")

@@ -29,7 +29,7 @@ def changed(repo: Repo) -> Repo:
     return repo
 
 
-def test_what_is_not_staged(changed: Repo) -> None:
+def test_unstaged_changes_are_a_patch(changed: Repo) -> None:
     value = changed.call("git_diff").value
     assert (value.kind, value.summary, value.data) == (
         "git.diff",
@@ -39,13 +39,13 @@ def test_what_is_not_staged(changed: Repo) -> None:
     assert value.mime_type == "text/x-diff"
 
 
-def test_the_model_reads_the_patch_as_it_is(changed: Repo) -> None:
+def test_patch_reaches_the_model_unchanged(changed: Repo) -> None:
     value = changed.call("git_diff").value
     assert value.text() == f"1 file changed, 1 insertion(+)\n{PATCH}"
 
 
 @pytest.mark.long
-def test_what_is_staged(changed: Repo) -> None:
+def test_staged_changes_are_a_patch(changed: Repo) -> None:
     assert changed.call("git_diff", staged=True).value.summary == "no changes (staged)"
     changed.git("add", "a")
     value = changed.call("git_diff", staged=True).value
@@ -54,7 +54,7 @@ def test_what_is_staged(changed: Repo) -> None:
 
 
 @pytest.mark.long
-def test_of_one_path(changed: Repo) -> None:
+def test_diff_can_be_limited_to_one_path(changed: Repo) -> None:
     changed.write("b", "changed\n")
     assert changed.call("git_diff", path="a").value.data == PATCH
     assert changed.call("git_diff", path="/workspace/a").value.data == PATCH
@@ -74,7 +74,9 @@ def test_of_one_path(changed: Repo) -> None:
         ("a\0b", "leads out of the working directory"),
     ],
 )
-def test_paths_stay_inside(changed: Repo, path: str, sentence: str) -> None:
+def test_path_outside_the_working_directory_is_refused(
+    changed: Repo, path: str, sentence: str
+) -> None:
     assert sentence in changed.call("git_diff", path=path).error
 
 
@@ -83,7 +85,7 @@ def test_paths_stay_inside(changed: Repo, path: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     "path", ["--output=stolen", "-a", "--no-index", ":(top)a", ":/", "*", "[a]", ":!a"]
 )
-def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> None:
+def test_path_is_never_an_option_or_a_pattern(changed: Repo, path: str) -> None:
     before = set(os.listdir(changed.folder))
     assert changed.call("git_diff", path=path).value.summary == "no changes"
     assert set(os.listdir(changed.folder)) == before
@@ -93,7 +95,7 @@ def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> No
 
 
 @pytest.mark.long
-def test_a_file_with_such_a_name_can_be_named(repo: Repo) -> None:
+def test_file_named_like_an_option_can_be_named(repo: Repo) -> None:
     repo.commit(a="1\n", **{"-a": "1\n", "*": "1\n"})
     for name in ("a", "-a", "*"):
         repo.write(name, "2\n")
@@ -105,7 +107,7 @@ def test_a_file_with_such_a_name_can_be_named(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_secrets_are_left_out_unless_they_are_asked_for(repo: Repo) -> None:
+def test_secrets_are_omitted_unless_requested(repo: Repo) -> None:
     names = [".env", "app/.ENV.local", ".env.d/key", "a"]
     for content in ("one\n", "password\n"):
         for name in names:
@@ -126,7 +128,7 @@ def test_secrets_are_left_out_unless_they_are_asked_for(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_settings_for_people_do_not_change_the_patch(changed: Repo) -> None:
+def test_display_settings_do_not_change_the_patch(changed: Repo) -> None:
     for key, value in {
         "diff.noprefix": "true",
         "diff.mnemonicPrefix": "true",
@@ -140,7 +142,7 @@ def test_settings_for_people_do_not_change_the_patch(changed: Repo) -> None:
 
 
 @pytest.mark.long
-def test_a_huge_diff_is_cut(repo: Repo) -> None:
+def test_huge_diff_is_cut(repo: Repo) -> None:
     repo.commit(a="")
     repo.write("a", "0123456789\n" * 300_000)
     value = repo.call("git_diff").value
@@ -149,7 +151,7 @@ def test_a_huge_diff_is_cut(repo: Repo) -> None:
     assert len(value.data) < 1_100_000
 
 
-def test_files_that_are_no_text(repo: Repo) -> None:
+def test_binary_files_are_summarised(repo: Repo) -> None:
     repo.commit()
     (repo.folder / "blob").write_bytes(bytes(range(256)))
     (repo.folder / "latin").write_bytes(b"gr\xfcn\n")

@@ -156,7 +156,9 @@ def prepared(repo: Repo, make: Trap, program: str) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("make", TRAPS.values(), ids=TRAPS)
-def test_a_trap_stays_shut(repo: Repo, make: Trap, program: str, sprung: Path) -> None:
+def test_program_named_by_the_repository_is_not_run(
+    repo: Repo, make: Trap, program: str, sprung: Path
+) -> None:
     prepared(repo, make, program)
     sprung.unlink(missing_ok=True)
     seen = repo.seen(*LOOKS)
@@ -169,7 +171,7 @@ def test_a_trap_stays_shut(repo: Repo, make: Trap, program: str, sprung: Path) -
 
 
 @pytest.mark.long
-def test_nothing_is_written(repo: Repo) -> None:
+def test_reading_tools_write_nothing(repo: Repo) -> None:
     prepared(repo, lambda repo, program: None, "")
     before = snapshot(repo.folder)
     repo.seen(*LOOKS)
@@ -184,7 +186,7 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_a_work_tree_elsewhere_is_not_read(repo: Repo, tmp_path: Path) -> None:
+def test_work_tree_elsewhere_is_not_read(repo: Repo, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     repo.commit(key="old\n")
@@ -195,7 +197,7 @@ def test_a_work_tree_elsewhere_is_not_read(repo: Repo, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
+def test_disguised_repository_is_not_read(repo: Repo) -> None:
     repo.git("init", "--quiet", "--bare", "inner")
     (repo.folder / "inner/worker.yaml").write_text("")
     inner = type(repo)(type(repo.project)(repo.folder / "inner"))
@@ -204,7 +206,7 @@ def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_the_environment_does_not_lead_git_astray(
+def test_git_variables_of_the_environment_are_ignored(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.commit("here")

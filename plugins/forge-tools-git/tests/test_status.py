@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.long
-def test_a_new_repository(repo: Repo) -> None:
+def test_new_repository_has_nothing_to_commit(repo: Repo) -> None:
     value = repo.call("git_status").value
     assert (value.kind, value.summary) == ("git.status", "on main: nothing to commit")
     assert value.data["branch"] == "main"
     assert value.display.collapsed is True
 
 
-def test_files_by_what_is_to_be_said_of_them(repo: Repo) -> None:
+def test_files_are_grouped_by_status(repo: Repo) -> None:
     repo.commit(a="1\n", b="two\nlines\n", c="3\n", d="4\n")
     repo.write("a", "2\n")
     repo.write("c", "33\n")
@@ -61,7 +61,7 @@ def test_files_by_what_is_to_be_said_of_them(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_conflicts(repo: Repo) -> None:
+def test_conflicts_are_counted(repo: Repo) -> None:
     repo.commit(a="1\n")
     repo.git("switch", "--quiet", "-c", "other")
     repo.commit(a="2\n")
@@ -73,7 +73,7 @@ def test_conflicts(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_the_distance_to_the_upstream(repo: Repo, tmp_path: Path) -> None:
+def test_distance_to_the_upstream_is_shown(repo: Repo, tmp_path: Path) -> None:
     repo.commit("one")
     repo.git("clone", "--quiet", "--bare", ".", str(tmp_path / "there"))
     repo.git("remote", "add", "origin", str(tmp_path / "there"))
@@ -92,7 +92,7 @@ def test_the_distance_to_the_upstream(repo: Repo, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_without_a_branch(repo: Repo) -> None:
+def test_detached_head_is_shown_as_no_branch(repo: Repo) -> None:
     repo.commit("one")
     repo.git("switch", "--quiet", "--detach")
     value = repo.call("git_status").value
@@ -100,7 +100,7 @@ def test_without_a_branch(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_below_the_top_of_a_repository_only_that_part_is_seen(repo: Repo) -> None:
+def test_status_in_a_subfolder_covers_only_that_folder(repo: Repo) -> None:
     repo.commit("start", a="1\n")
     for name in ("a", "part/b", "part/c"):
         repo.write(name, "new\n")
@@ -123,7 +123,7 @@ def test_very_many_files_are_cut(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_the_log(repo: Repo) -> None:
+def test_log_lists_commits_newest_first(repo: Repo) -> None:
     for subject in ("one", "two", "three: äöü"):
         repo.commit(subject, **{"a" if subject != "two" else "b": subject})
     value = repo.call("git_log", limit=2).value
@@ -139,7 +139,7 @@ def test_the_log(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_the_log_of_a_new_repository(repo: Repo) -> None:
+def test_log_of_a_new_repository_is_empty(repo: Repo) -> None:
     assert (repo.call("git_log").value.data, repo.call("git_log").value.summary) == (
         [],
         "no commits",
@@ -148,7 +148,7 @@ def test_the_log_of_a_new_repository(repo: Repo) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("tool", ["git_status", "git_diff", "git_log"])
-def test_where_there_is_no_repository(folder: Repo, tool: str) -> None:
+def test_missing_repository_is_an_error(folder: Repo, tool: str) -> None:
     outcome = folder.call(tool)
     assert (outcome.status, outcome.error) == (
         "error",
@@ -157,20 +157,20 @@ def test_where_there_is_no_repository(folder: Repo, tool: str) -> None:
 
 
 @pytest.mark.long
-def test_inside_the_folder_of_git_itself(repo: Repo) -> None:
+def test_git_folder_itself_is_an_error(repo: Repo) -> None:
     hidden = type(repo)(Project(repo.folder / ".git"))
     hidden.worker()
     assert "is not a work tree of git" in hidden.call("git_status").error
 
 
 @pytest.mark.long
-def test_without_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_is_an_error(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repo.folder))
     assert repo.call("git_status").error == "git is not installed on this machine"
 
 
 @pytest.mark.long
-def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
+def test_reading_tools_are_pre_approved_with_low_risk(repo: Repo) -> None:
     rows = {
         row["name"]: row for row in json.loads(repo.project.forge("tools", "list", "--json").stdout)
     }
@@ -191,5 +191,5 @@ def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("12u?!# .MADRUC\0ab/0"), max_size=80))
-def test_no_output_breaks_the_parser(text: str) -> None:
+def test_every_git_output_can_be_parsed(text: str) -> None:
     assert json.dumps(parse_status(text).data())

@@ -123,7 +123,7 @@ def test_tools_and_toolboxes_work(project: Project) -> None:
     assert texts[4:7] == ["1101", "1103", "late"]
 
 
-def test_they_ask_and_say_where_they_come_from(project: Project) -> None:
+def test_llm_tools_ask_and_name_their_source(project: Project) -> None:
     seen = run(project, "{}", call("shout", text="a"), call("llm_time"), answers=[True, False])
     assert seen.statuses == ["success", "denied"]
     assert all(request.risk == "high" for request in seen.asked)
@@ -135,7 +135,7 @@ def test_args_are_validated(project: Project) -> None:
     assert seen.statuses == ["invalid", "invalid"]
 
 
-def test_a_toolbox_has_its_settings(project: Project) -> None:
+def test_toolbox_gets_its_settings(project: Project) -> None:
     section = (
         "{toolboxes: {Keyed: {key: abc}, Counter: {start: 5}}, approval: {default: preApproved}}"
     )
@@ -144,7 +144,7 @@ def test_a_toolbox_has_its_settings(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_toolbox_without_what_it_needs_is_left_out(project: Project) -> None:
+def test_toolbox_without_required_settings_is_omitted(project: Project) -> None:
     seen = run(project, ALLOWED, call("Keyed_unlock"))
     assert seen.statuses == ["not_found"]
 
@@ -162,7 +162,7 @@ def test_a_toolbox_without_what_it_needs_is_left_out(project: Project) -> None:
         ("{Counter: {stat: 1}}", "Counter cannot be opened: TypeError: "),
     ],
 )
-def test_settings_that_do_not_fit(project: Project, boxes: str, problem: str) -> None:
+def test_invalid_settings_are_errors(project: Project, boxes: str, problem: str) -> None:
     with pytest.raises(WorkerError) as caught:
         run(project, f"{{toolboxes: {boxes}}}")
     assert problem in str(caught.value)
@@ -184,7 +184,7 @@ def register_tools(register):
 
 
 @pytest.mark.long
-def test_an_installed_plugin_of_llm_is_the_origin(project: Project, tmp_path: Path) -> None:
+def test_source_is_the_installed_plugin_of_llm(project: Project, tmp_path: Path) -> None:
     site = tmp_path / "site"
     info = site / "llm_tools_greet-1.2.dist-info"
     info.mkdir(parents=True)
@@ -202,6 +202,6 @@ def test_an_installed_plugin_of_llm_is_the_origin(project: Project, tmp_path: Pa
     assert (called.returncode, called.stdout) == (0, "Hello, Ada\n"), called.stderr
 
 
-def test_llm_is_imported_only_when_its_tools_are_wanted(project: Project) -> None:
+def test_llm_is_imported_only_when_its_tools_are_used(project: Project) -> None:
     code = "import sys, forge_tools_llm.toolset; sys.exit('llm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

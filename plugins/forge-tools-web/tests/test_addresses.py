@@ -85,12 +85,12 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("text", PRIVATE)
-def test_private(text: str) -> None:
+def test_private_address_is_not_public(text: str) -> None:
     assert not is_public(ip_address(text))
 
 
 @pytest.mark.parametrize("text", PUBLIC)
-def test_public(text: str) -> None:
+def test_public_address_is_public(text: str) -> None:
     assert is_public(ip_address(text))
 
 
@@ -106,19 +106,19 @@ def test_public(text: str) -> None:
         ("::ffff:127.0.0.1", "::ffff:127.0.0.1"),
     ],
 )
-def test_every_notation_of_an_address_is_one(host: str, address: str) -> None:
+def test_every_notation_of_an_address_is_parsed(host: str, address: str) -> None:
     assert literal(host) == ip_address(address)
 
 
 @pytest.mark.parametrize(
     "host", ["example.org", "localhost", "", ".", "1.2.3.4.5", "a.1", "127.0.0.1 x"]
 )
-def test_a_name_is_no_address(host: str) -> None:
+def test_host_name_is_not_an_address(host: str) -> None:
     assert literal(host) is None
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_inside_another_is_judged_the_same(inner: IPv4Address) -> None:
+def test_embedded_address_is_judged_like_the_plain_one(inner: IPv4Address) -> None:
     number = int(inner)
     mapped, nat64 = IPv6Address(0xFFFF << 32 | number), IPv6Address(0x64FF9B << 96 | number)
     sixtofour = IPv6Address(0x2002 << 112 | number << 80)
@@ -126,6 +126,6 @@ def test_an_address_inside_another_is_judged_the_same(inner: IPv4Address) -> Non
 
 
 @given(st.ip_addresses())
-def test_what_python_calls_private_is_never_public(address: IPv4Address | IPv6Address) -> None:
+def test_address_private_in_python_is_never_public(address: IPv4Address | IPv6Address) -> None:
     if address.is_private or address.is_loopback or address.is_link_local or address.is_multicast:
         assert not is_public(address) or getattr(address, "ipv4_mapped", None)

@@ -77,7 +77,7 @@ def test_private_addresses_are_refused_in_every_notation(
         ("http://no-such-name.example/", "the host 'no-such-name.example' does not exist"),
     ],
 )
-def test_what_is_no_address_on_the_web_is_refused(
+def test_invalid_web_address_is_refused(
     worker: Worker, internet: Internet, url: str, sentence: str
 ) -> None:
     outcome = worker.fetch(url, "allow_private: true")
@@ -86,14 +86,14 @@ def test_what_is_no_address_on_the_web_is_refused(
     assert internet.connected == []
 
 
-def test_private_addresses_are_reached_where_the_worker_says_so(worker: Worker, site: Site) -> None:
+def test_private_address_is_reached_with_allow_private(worker: Worker, site: Site) -> None:
     site.html("/tides")
     outcome = worker.fetch(site.url("/tides"), "allow_private: true")
     assert outcome.status == "success"
     assert "twice a day" in outcome.value.content
 
 
-def test_a_public_name_is_reached_at_the_address_it_resolves_to(
+def test_public_name_is_reached_at_its_resolved_address(
     worker: Worker, site: Site, internet: Internet
 ) -> None:
     site.html("/tides")
@@ -105,7 +105,7 @@ def test_a_public_name_is_reached_at_the_address_it_resolves_to(
     assert (internet.asked, internet.connected) == (["tides.example"], [PUBLIC])
 
 
-def test_a_name_that_changes_its_address_after_the_check_gains_nothing(
+def test_name_that_changes_its_address_after_the_check_is_not_followed(
     worker: Worker, make_site: Callable[[], Site], internet: Internet
 ) -> None:
     harmless = make_site()
@@ -120,7 +120,7 @@ def test_a_name_that_changes_its_address_after_the_check_gains_nothing(
     assert internet.connected == [PUBLIC]
 
 
-def test_a_name_that_rebinds_between_two_redirects_is_refused(
+def test_name_that_rebinds_between_redirects_is_refused(
     worker: Worker, site: Site, internet: Internet
 ) -> None:
     site.redirect("/", "/secret")
@@ -135,7 +135,7 @@ def test_a_name_that_rebinds_between_two_redirects_is_refused(
 @pytest.mark.parametrize(
     "addresses", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["::ffff:10.0.0.1"], ["fe80::1%eth0"]]
 )
-def test_one_private_address_among_others_is_enough(
+def test_name_with_one_private_address_is_refused(
     worker: Worker, site: Site, internet: Internet, addresses: list[str]
 ) -> None:
     internet.names["mixed.example"] = [addresses]
@@ -173,7 +173,7 @@ def test_each_redirect_is_checked_again(
     assert len(site.seen) == 1
 
 
-def test_redirects_are_followed_to_their_end(worker: Worker, site: Site) -> None:
+def test_redirects_are_followed(worker: Worker, site: Site) -> None:
     for number in range(5):
         site.redirect(f"/{number}", f"{number + 1}", [301, 302, 303, 307, 308][number])
     site.html("/5")
@@ -181,14 +181,14 @@ def test_redirects_are_followed_to_their_end(worker: Worker, site: Site) -> None
     assert outcome.value.content.startswith(f"[Tide tables \\[2026\\]]({site.url('/5')})")
 
 
-def test_redirects_end_somewhere(worker: Worker, site: Site) -> None:
+def test_redirects_are_limited(worker: Worker, site: Site) -> None:
     site.redirect("/", "/")
     outcome = worker.fetch(site.url("/"), "allow_private: true")
     assert outcome.error == f"{site.url('/')} redirects more than 5 times"
     assert len(site.seen) == 6
 
 
-def test_the_next_address_is_tried_where_one_does_not_answer(
+def test_next_address_is_tried_after_a_failure(
     worker: Worker, site: Site, internet: Internet
 ) -> None:
     site.html("/")
@@ -198,7 +198,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(
     assert internet.connected == [OTHER, PUBLIC]
 
 
-def test_a_host_that_does_not_answer_is_told(worker: Worker) -> None:
+def test_unreachable_host_is_reported(worker: Worker) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}/"
@@ -218,13 +218,13 @@ def test_proxies_of_the_environment_are_not_used(
     assert proxy.seen == []
 
 
-def test_what_cannot_be_fetched_is_never_asked_about(worker: Worker, internet: Internet) -> None:
+def test_impossible_fetch_raises_no_question(worker: Worker, internet: Internet) -> None:
     made = [call("web_fetch", url=url) for url in ("file:///etc/passwd", "http://127.1/")]
     seen = worker.seen(*made, settings="approval: {}", answers=[])
     assert (seen.statuses, seen.asked, internet.asked) == (["error", "error"], [], [])
 
 
-def test_nothing_is_looked_up_before_somebody_agrees(worker: Worker, internet: Internet) -> None:
+def test_name_is_not_resolved_before_the_approval(worker: Worker, internet: Internet) -> None:
     url = "http://müller.example/?secret=1"
     seen = worker.seen(call("web_fetch", url=url), settings="approval: {}", answers=[False])
     assert (seen.statuses, internet.asked) == (["denied"], [])
@@ -259,7 +259,7 @@ def secure(make_site: Callable[..., Site], certificate: Path) -> Site:
     return site
 
 
-def test_the_certificate_must_be_that_of_the_name(
+def test_certificate_must_match_the_name(
     worker: Worker,
     secure: Site,
     internet: Internet,
@@ -279,9 +279,7 @@ def test_the_certificate_must_be_that_of_the_name(
     assert len(secure.seen) == 2
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(
-    worker: Worker, secure: Site, internet: Internet
-) -> None:
+def test_untrusted_certificate_is_refused(worker: Worker, secure: Site, internet: Internet) -> None:
     internet.names["tides.example"] = [[PUBLIC]]
     internet.public = {PUBLIC}
     outcome = worker.fetch(secure.url("/", "tides.example"))

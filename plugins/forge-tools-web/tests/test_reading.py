@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOCAL = "allow_private: true"
 
 
-def test_html_becomes_markdown(worker: Worker, site: Site) -> None:
+def test_html_is_converted_to_markdown(worker: Worker, site: Site) -> None:
     site.html("/tides")
     value = worker.fetch(site.url("/tides"), LOCAL).value
     assert value.content.startswith(
@@ -38,7 +38,7 @@ def test_html_becomes_markdown(worker: Worker, site: Site) -> None:
 @pytest.mark.parametrize(
     "text", ["<p>Hello &amp; welcome</p>", "<html><body>Hello &amp; welcome</body></html>"]
 )
-def test_a_small_page_is_still_read(worker: Worker, site: Site, text: str) -> None:
+def test_small_page_is_read(worker: Worker, site: Site, text: str) -> None:
     site.html("/", text)
     assert (
         worker.fetch(site.url("/"), LOCAL).value.content
@@ -46,7 +46,7 @@ def test_a_small_page_is_still_read(worker: Worker, site: Site, text: str) -> No
     )
 
 
-def test_a_small_page_keeps_headings_and_links(worker: Worker, site: Site) -> None:
+def test_small_page_keeps_headings_and_links(worker: Worker, site: Site) -> None:
     paragraph = "<p>Some <b>bold</b> words and <a href='a'>a link</a>.</p>"
     site.html(
         "/",
@@ -73,7 +73,7 @@ def test_a_small_page_keeps_headings_and_links(worker: Worker, site: Site) -> No
         ("", ""),
     ],
 )  # fmt: skip
-def test_the_whole_body_of_a_small_page_is_converted(body: str, shown: str) -> None:
+def test_small_page_is_converted_completely(body: str, shown: str) -> None:
     tree = trafilatura.load_html(f"<html><body>{body}</body></html>")
     assert convert_small(tree, "http://h.org/d/e") == shown
 
@@ -87,7 +87,7 @@ PARTS = st.lists(
 
 
 @given(PARTS)
-def test_no_heading_link_or_word_of_a_small_page_is_lost(parts: list[tuple[str, str]]) -> None:
+def test_small_page_loses_no_heading_link_or_word(parts: list[tuple[str, str]]) -> None:
     shapes = {
         "li": "<ul><li>{0}</li></ul>",
         "a": "<p><a href='/{0}'>{0}</a></p>",
@@ -112,7 +112,7 @@ def test_no_heading_link_or_word_of_a_small_page_is_lost(parts: list[tuple[str, 
 @pytest.mark.parametrize(
     "text", ["", "<html><body><div id=app></div><script>go()</script></body></html>"]
 )
-def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> None:
+def test_page_without_text_says_so(worker: Worker, site: Site, text: str) -> None:
     site.html("/", text)
     assert "has no text; scripts" in worker.fetch(site.url("/"), LOCAL).error
 
@@ -130,7 +130,7 @@ def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> N
         (None, None),
     ],
 )
-def test_other_text_is_passed_through(
+def test_other_text_is_unchanged(
     worker: Worker, site: Site, content_type: str | None, view: str | None
 ) -> None:
     text = '{"a": [1, 2],\n "b": "ü"}\n'
@@ -143,7 +143,7 @@ def test_other_text_is_passed_through(
 @pytest.mark.parametrize(
     "content_type", ["application/pdf", "image/png", "application/octet-stream"]
 )
-def test_what_is_no_text_is_refused(worker: Worker, site: Site, content_type: str) -> None:
+def test_content_that_is_not_text_is_refused(worker: Worker, site: Site, content_type: str) -> None:
     site.send("/", b"\x89PNG", content_type)
     assert worker.fetch(site.url("/"), LOCAL).error == (
         f"{site.url('/')} is {content_type}, but only HTML, JSON, XML and plain text can be read"
@@ -158,14 +158,14 @@ def test_what_is_no_text_is_refused(worker: Worker, site: Site, content_type: st
         (b"  \n", "text/plain", "is empty"),
     ],
 )
-def test_what_only_claims_to_be_text_is_refused(
+def test_binary_content_declared_as_text_is_refused(
     worker: Worker, site: Site, body: bytes, content_type: str | None, sentence: str
 ) -> None:
     site.send("/", body, content_type)
     assert sentence in worker.fetch(site.url("/"), LOCAL).error
 
 
-def test_an_error_of_the_server_is_told(worker: Worker, site: Site) -> None:
+def test_server_error_is_reported(worker: Worker, site: Site) -> None:
     assert (
         worker.fetch(site.url("/missing"), LOCAL).error
         == f"{site.url('/missing')} answered 404 Not Found"
@@ -187,7 +187,7 @@ def test_an_error_of_the_server_is_told(worker: Worker, site: Site) -> None:
         ('<META content="text/html; charset=UTF-8">grün €'.encode(), None),
     ],
 )
-def test_text_is_decoded_by_what_is_known_of_it(body: bytes, charset: str | None) -> None:
+def test_text_is_decoded_by_its_declared_charset(body: bytes, charset: str | None) -> None:
     assert decoded(Page("http://x/", "text/html", charset, body)).endswith("grün €")
 
 
@@ -195,11 +195,11 @@ def test_text_is_decoded_by_what_is_known_of_it(body: bytes, charset: str | None
     st.binary(max_size=200),
     st.none() | st.text(max_size=20) | st.sampled_from(["utf-16", "gb18030", "zip", "idna"]),
 )
-def test_whatever_comes_is_text_in_the_end(body: bytes, charset: str | None) -> None:
+def test_arbitrary_bytes_are_decoded_to_text(body: bytes, charset: str | None) -> None:
     assert isinstance(decoded(Page("http://x/", "text/html", charset, body)), str)
 
 
-def test_gzip_is_unpacked(worker: Worker, site: Site) -> None:
+def test_gzip_is_decompressed(worker: Worker, site: Site) -> None:
     site.send("/", gzip.compress(b"hello " * 1000), "text/plain", Content_Encoding="gzip")
     assert worker.fetch(site.url("/"), LOCAL).value.content == "hello " * 1000
     assert site.headers[0]["Accept-Encoding"] == "gzip"
@@ -222,14 +222,14 @@ def test_gzip_is_unpacked(worker: Worker, site: Site) -> None:
         ),
     ],
 )
-def test_other_packings_are_refused(
+def test_other_encodings_are_refused(
     worker: Worker, site: Site, body: bytes, coding: str, sentence: str
 ) -> None:
     site.send("/", body, "text/plain", Content_Encoding=coding)
     assert sentence in worker.fetch(site.url("/"), LOCAL).error
 
 
-def test_the_size_is_bounded(worker: Worker, site: Site) -> None:
+def test_size_is_limited(worker: Worker, site: Site) -> None:
     site.send("/fits", b"x" * 5_000_000, "text/plain")
     site.send("/more", b"x" * 5_000_001, "text/plain")
     assert worker.fetch(site.url("/fits"), LOCAL).status == "success"
@@ -238,7 +238,7 @@ def test_the_size_is_bounded(worker: Worker, site: Site) -> None:
     )
 
 
-def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(worker: Worker, site: Site) -> None:
+def test_decompressed_size_is_limited(worker: Worker, site: Site) -> None:
     site.send("/", gzip.compress(b"\0" * 50_000_000, 9), "text/plain", Content_Encoding="gzip")
     assert worker.fetch(site.url("/"), LOCAL).error == f"{site.url('/')} is larger than 5 MB"
 
@@ -252,13 +252,13 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"x" * 65536)
 
 
-def test_an_endless_page_is_cut_off(worker: Worker, site: Site) -> None:
+def test_endless_page_is_aborted(worker: Worker, site: Site) -> None:
     site.pages["/"] = endless
     assert worker.fetch(site.url("/"), LOCAL).error == f"{site.url('/')} is larger than 5 MB"
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_the_time_is_bounded(
+def test_time_is_limited(
     worker: Worker, site: Site, monkeypatch: pytest.MonkeyPatch, *, started: bool
 ) -> None:
     released = threading.Event()
@@ -278,5 +278,5 @@ def test_the_time_is_bounded(
     assert (outcome.status, outcome.error) == ("timeout", "web_fetch was stopped after 0.3 seconds")
 
 
-def test_the_bounds_are_those_that_are_documented() -> None:
+def test_limits_equal_the_documented_ones() -> None:
     assert (WebToolset.seconds, WebToolset.max_bytes) == (30, 5_000_000)

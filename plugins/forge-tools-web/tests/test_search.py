@@ -54,34 +54,36 @@ def test_results_have_title_url_and_snippet(worker: Worker, engine: Site) -> Non
     assert query == {"language": ["en"], "q": ["tides & moon"], "format": ["json"]}
 
 
-def test_five_results_unless_more_are_wanted(worker: Worker, engine: Site) -> None:
+def test_five_results_are_the_default(worker: Worker, engine: Site) -> None:
     assert len(searched(worker, engine, query="x").value.data) == 5
     assert len(searched(worker, engine, query="x", limit=20).value.data) == 11
     assert searched(worker, engine, query="x", limit=21).status == "invalid"
     assert searched(worker, engine, query="").status == "invalid"
 
 
-def test_nothing_found(worker: Worker, site: Site) -> None:
+def test_search_without_results_says_so(worker: Worker, site: Site) -> None:
     site.send("/search", b'{"results": []}', "application/json")
     value = searched(worker, site, query="x").value
     assert (value.summary, value.data) == ("No results for 'x'", [])
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"results": 7}', b"\xff", b"[" * 100_000])
-def test_an_answer_that_is_no_list_of_results(worker: Worker, site: Site, body: bytes) -> None:
+def test_answer_without_a_list_of_results_is_an_error(
+    worker: Worker, site: Site, body: bytes
+) -> None:
     site.send("/search", body, "application/json")
     error = searched(worker, site, query="x").error
     assert "does not answer with JSON results; a SearXNG server answers in JSON once" in error
 
 
-def test_an_engine_that_gives_no_json_says_what_to_set(worker: Worker, site: Site) -> None:
+def test_engine_without_json_names_the_missing_setting(worker: Worker, site: Site) -> None:
     site.send("/search", b"forbidden", "text/plain", status=403)
     error = searched(worker, site, query="x").error
     assert "answered 403 Forbidden" in error
     assert "search.formats" in error
 
 
-def test_the_engine_cannot_send_the_search_to_a_private_address(worker: Worker, site: Site) -> None:
+def test_engine_cannot_redirect_to_a_private_address(worker: Worker, site: Site) -> None:
     site.redirect("/search", site.url("/secret"))
     error = searched(worker, site, query="x").error
     assert error == (
@@ -90,7 +92,7 @@ def test_the_engine_cannot_send_the_search_to_a_private_address(worker: Worker, 
     assert len(site.seen) == 1
 
 
-def test_without_an_engine_the_model_learns_which_key_is_missing(worker: Worker) -> None:
+def test_missing_engine_names_the_missing_key(worker: Worker) -> None:
     (outcome,) = worker.seen(call("web_search", query="x")).outcomes
     assert (
         outcome.error

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conftest import Site, Worker
 
 
-def test_every_call_asks_unless_the_worker_says_otherwise(worker: Worker, site: Site) -> None:
+def test_every_call_asks_by_default(worker: Worker, site: Site) -> None:
     site.html("/")
     local = "allow_private: true, approval: {tools: {web_search: blocked}}"
     made = [call("web_fetch", url=site.url("/")), call("web_search", query="x")]
@@ -45,7 +45,7 @@ class Listening:
         """Nothing is open."""
 
 
-def test_the_model_is_told_whose_words_it_reads(worker: Worker) -> None:
+def test_results_are_marked_as_third_party_text(worker: Worker) -> None:
     worker.write()
     model = Listening()
     worker.project.run(model=model)
@@ -64,7 +64,7 @@ def test_the_model_is_told_whose_words_it_reads(worker: Worker) -> None:
         ("allow_private: maybe", "toolsets.web.allow_private: must be"),
     ],
 )
-def test_wrong_settings_are_found_when_the_worker_is_loaded(
+def test_invalid_settings_are_reported_when_the_worker_loads(
     worker: Worker, settings: str, sentence: str
 ) -> None:
     with pytest.raises(WorkerError) as caught:
@@ -73,12 +73,12 @@ def test_wrong_settings_are_found_when_the_worker_is_loaded(
     assert "worker.yaml:4:" in str(caught.value)
 
 
-def test_both_spellings_of_a_key_are_understood(worker: Worker, site: Site) -> None:
+def test_both_spellings_of_a_key_are_accepted(worker: Worker, site: Site) -> None:
     site.html("/")
     assert worker.fetch(site.url("/"), "allowPrivate: true").status == "success"
 
 
-def test_called_by_hand(worker: Worker, site: Site) -> None:
+def test_web_fetch_can_be_called_manually(worker: Worker, site: Site) -> None:
     site.send("/hello", b"hello there", "text/plain")
     worker.write("allow_private: true")
     done = worker.project.forge(
@@ -88,7 +88,7 @@ def test_called_by_hand(worker: Worker, site: Site) -> None:
 
 
 @pytest.mark.long
-def test_called_by_hand_a_private_address_is_refused(worker: Worker, site: Site) -> None:
+def test_manual_fetch_of_a_private_address_is_refused(worker: Worker, site: Site) -> None:
     worker.write()
     for host in ("127.0.0.1", "localhost"):
         url = site.url("/", host)
@@ -113,7 +113,7 @@ def test_results_are_shown_as_a_table(worker: Worker, site: Site) -> None:
 
 
 @pytest.mark.long
-def test_listed_with_its_package(worker: Worker) -> None:
+def test_web_tools_are_listed_with_their_package(worker: Worker) -> None:
     rows = json.loads(worker.project.forge("tools", "list", "--json").stdout)
     ours = {row["name"]: row for row in rows if row["toolset"] == "web"}
     assert list(ours) == ["web_fetch", "web_search"]
@@ -121,7 +121,7 @@ def test_listed_with_its_package(worker: Worker) -> None:
     assert {row["approval"] for row in ours.values()} == {"ask"}
 
 
-def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
+def test_heavy_packages_are_loaded_only_when_needed() -> None:
     code = "import sys, forge_tools_web.toolset; print({'httpx2', 'trafilatura', 'lxml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -157,7 +157,7 @@ def test_invalid_message_gets_an_error(server: Callable[..., Started]) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("script", [WAITS, ASKS], ids=["in a tool", "at a question"])
-def test_an_editor_that_vanishes_leaves_an_interrupted_session(
+def test_disconnected_editor_leaves_an_interrupted_session(
     helper: Project, server: Callable[..., Started], script: str
 ) -> None:
     helper.write("script.yaml", script)
@@ -191,7 +191,7 @@ def test_an_editor_that_vanishes_leaves_an_interrupted_session(
     assert "error" not in read_until(again, lambda each: each.get("id") == 1)
 
 
-def test_a_signal_ends_it_in_good_order(helper: Project, server: Callable[..., Started]) -> None:
+def test_signal_ends_the_agent_in_order(helper: Project, server: Callable[..., Started]) -> None:
     started = server()
     session = in_session(started, helper.folder)
     send(started, prompt(3, session))
@@ -206,9 +206,7 @@ def test_a_signal_ends_it_in_good_order(helper: Project, server: Callable[..., S
     assert "printed\nwritten\n" in started.process.stderr.read()
 
 
-def test_an_editor_that_never_answers_has_said_no_after_a_while(
-    helper: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unanswered_question_becomes_a_no(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ANSWER_TIMEOUT", 0.2)
     helper.write("script.yaml", ASKS)
     work = RunOptions(
@@ -273,14 +271,14 @@ def test_an_editor_that_never_answers_has_said_no_after_a_while(
     assert not (helper.folder / "a").exists()
 
 
-def test_a_worker_that_is_broken_is_said_before_anything_else(helper: Project) -> None:
+def test_broken_worker_is_reported_first(helper: Project) -> None:
     helper.write("worker.yaml", "name: [\n")
     done = helper.forge("serve", "acp", "worker.yaml", stdin="")
     assert (done.returncode, done.stdout) == (3, "")
     assert "worker.yaml" in done.stderr
 
 
-def test_the_settings_of_editors_start_this_very_worker(helper: Project) -> None:
+def test_printed_editor_settings_start_this_worker(helper: Project) -> None:
     words = ("serve", "acp", "worker.yaml", "-m", "anthropic:x", "--read-only", "--print-config")
     worker = str(helper.folder / "worker.yaml")
     expected = ["serve", "acp", worker, "-m", "anthropic:x", "--read-only"]
@@ -296,7 +294,7 @@ def test_the_settings_of_editors_start_this_very_worker(helper: Project) -> None
     assert helper.forge(*words, "notepad").returncode == 2
 
 
-def test_the_entry_for_the_registry_is_sound() -> None:
+def test_registry_entry_is_valid() -> None:
     entry = json.loads((Path(forge_cli.__file__).parent / "apps/acp/agent.json").read_text())
     package = {
         "type": "object",

@@ -44,7 +44,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_an_editor_on_the_typescript_library(project: Project, sdk: Path) -> None:
+def test_editor_on_the_typescript_library_works(project: Project, sdk: Path) -> None:
     project.write("worker.yaml", WORKER)
     project.write("script.yaml", TURNS)
     forge = project.find().python  # type: ignore[attr-defined]

@@ -117,9 +117,7 @@ def calling(*calls: str) -> str:
     return f'turns:\n{turns}  - text: "heard: {{result}}"\n  - text: "heard: {{task}}"\n'
 
 
-def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(
-    helper: Project, use: Any
-) -> None:
+def test_asking_call_is_shown_asked_and_then_executed_or_denied(helper: Project, use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         person = opened.person
         assert (await opened.say(session, "go")).stop_reason == "end_turn"
@@ -180,7 +178,7 @@ def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(
 @pytest.mark.parametrize(
     "answer", ["error", "nonsense", "session:7", "surely", "session:", "once:1"]
 )
-def test_whatever_is_not_a_clear_yes_is_a_no(helper: Project, use: Any, answer: str) -> None:
+def test_unclear_answer_is_a_no(helper: Project, use: Any, answer: str) -> None:
     async def work(opened: Opened, session: str) -> None:
         assert (await opened.say(session, "go")).stop_reason == "end_turn"
 
@@ -204,7 +202,7 @@ def test_editor_session_grant_asks_once(helper: Project, use: Any) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("answers", [("once",), ("no", "no")])
-def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
+def test_rule_set_answer_is_asked_once_and_stored(
     helper: Project, use: Any, answers: tuple[str, ...]
 ) -> None:
     helper.write("worker.yaml", "name: helper\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n")
@@ -227,7 +225,7 @@ def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
     assert (helper.folder / "out").exists() == (answers == ("once",))
 
 
-def test_a_no_with_its_reason_reaches_the_model(use: Any) -> None:
+def test_no_with_a_reason_reaches_the_model(use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         await opened.say(session, "go")
         assert opened.person.questions == ["What should it do instead?"]
@@ -236,7 +234,7 @@ def test_a_no_with_its_reason_reaches_the_model(use: Any) -> None:
     use(work, answers=("tell",), elicitation=True)
 
 
-def test_an_answer_of_cancelled_ends_the_turn(helper: Project, use: Any) -> None:
+def test_cancelled_answer_ends_the_turn(helper: Project, use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         assert (await opened.say(session, "go")).stop_reason == "cancelled"
         assert not (helper.folder / "report.md").exists()
@@ -245,7 +243,7 @@ def test_an_answer_of_cancelled_ends_the_turn(helper: Project, use: Any) -> None
     use(work, answers=("cancelled", "no"))
 
 
-def test_cancel_ends_a_question_that_nobody_answers(helper: Project, use: Any) -> None:
+def test_cancel_ends_an_unanswered_question(helper: Project, use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(expect, opened.say(session, "go"), "cancelled")
@@ -260,7 +258,7 @@ async def expect(prompt: Awaitable[Any], reason: str) -> None:
     assert (await prompt).stop_reason == reason
 
 
-def test_cancel_ends_a_tool_that_runs_and_the_session_goes_on(helper: Project, use: Any) -> None:
+def test_cancel_ends_a_running_tool_and_the_session_continues(helper: Project, use: Any) -> None:
     helper.write("script.yaml", calling("{tool: wait, input: {}}"))
 
     async def work(opened: Opened, session: str) -> None:
@@ -282,9 +280,7 @@ def test_cancel_ends_a_tool_that_runs_and_the_session_goes_on(helper: Project, u
     use(work)
 
 
-def test_a_cancel_right_behind_a_prompt_is_not_lost_and_is_not_for_what_comes_next(
-    helper: Project, use: Any
-) -> None:
+def test_cancel_directly_after_a_prompt_applies_only_to_it(helper: Project, use: Any) -> None:
     helper.write("script.yaml", calling("{tool: wait, input: {}}"))
 
     async def work(opened: Opened, session: str) -> None:
@@ -297,7 +293,7 @@ def test_a_cancel_right_behind_a_prompt_is_not_lost_and_is_not_for_what_comes_ne
     use(work)
 
 
-def test_sessions_of_one_editor_work_side_by_side(helper: Project, use: Any) -> None:
+def test_sessions_of_one_editor_run_in_parallel(helper: Project, use: Any) -> None:
     async def work(opened: Opened, first: str) -> None:
         person, second = opened.person, await opened.new(helper)
         async with anyio.create_task_group() as tasks:
@@ -312,7 +308,7 @@ def test_sessions_of_one_editor_work_side_by_side(helper: Project, use: Any) -> 
     use(work, answers=("silence",))
 
 
-def test_a_session_is_loaded_with_all_that_was_said_and_done(helper: Project, warm: Warm) -> None:
+def test_loaded_session_has_all_messages_and_calls(helper: Project, warm: Warm) -> None:
     async def main() -> None:
         async with editor(helper, warm, answers=("once",)) as opened:
             session = await opened.new(helper)
@@ -363,7 +359,7 @@ def test_a_session_is_loaded_with_all_that_was_said_and_done(helper: Project, wa
     start_loop(main)
 
 
-def test_a_session_that_was_not_used_leaves_nothing(use: Any, helper: Project) -> None:
+def test_unused_session_leaves_no_file(use: Any, helper: Project) -> None:
     async def work(opened: Opened, session: str) -> None:
         await opened.connection.close_session(session_id=session)
 
@@ -372,9 +368,7 @@ def test_a_session_that_was_not_used_leaves_nothing(use: Any, helper: Project) -
         assert session_files() == []
 
 
-def test_sessions_that_are_not_there_or_not_of_this_worker_are_errors(
-    helper: Project, use: Any
-) -> None:
+def test_missing_session_or_one_of_another_worker_is_an_error(helper: Project, use: Any) -> None:
     outside = helper.write("log.jsonl", "{}\n")
 
     async def work(opened: Opened, session: str) -> None:
@@ -390,7 +384,7 @@ def test_sessions_that_are_not_there_or_not_of_this_worker_are_errors(
     use(work)
 
 
-def test_the_mode_decides_who_is_asked(helper: Project, use: Any) -> None:
+def test_mode_determines_who_is_asked(helper: Project, use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         person = opened.person
         await opened.connection.set_session_mode(session_id=session, mode_id="acceptEdits")
@@ -436,9 +430,7 @@ def test_approve_all_needs_the_flag_in_an_editor(helper: Project, use: Any) -> N
     assert (helper.folder / "report.md").read_text() == "one\n"
 
 
-def test_a_config_that_says_yes_to_everything_still_asks_in_an_editor(
-    helper: Project, use: Any
-) -> None:
+def test_config_that_approves_everything_still_asks_in_an_editor(helper: Project, use: Any) -> None:
     helper.home.mkdir(exist_ok=True)
     (helper.home / "config.yaml").write_text("approval: {mode: approve_all}\n")
 
@@ -449,7 +441,7 @@ def test_a_config_that_says_yes_to_everything_still_asks_in_an_editor(
     use(work)
 
 
-def test_another_model_takes_the_next_turns(helper: Project, use: Any) -> None:
+def test_model_change_applies_to_the_next_turn(helper: Project, use: Any) -> None:
     helper.write("other.yaml", 'turns:\n  - text: "the other heard: {task}"\n')
     helper.home.mkdir(exist_ok=True)
     (helper.home / "config.yaml").write_text(
@@ -503,7 +495,7 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
     use(work)
 
 
-def test_a_plan_is_one(helper: Project, use: Any) -> None:
+def test_plan_is_sent_as_a_plan(helper: Project, use: Any) -> None:
     plan = "{tool: update_plan, input: {plan: [{step: look, status: completed}, {step: write, status: in_progress}]}}"
     helper.write("script.yaml", calling(plan))
 
@@ -530,7 +522,7 @@ def test_secrets_do_not_reach_the_editor(helper: Project, use: Any) -> None:
     use(work, env={"MY_API_KEY": "sk-live-0123456789abcdef"})
 
 
-def test_files_images_and_unsaved_texts_go_along(helper: Project, use: Any) -> None:
+def test_files_images_and_unsaved_texts_are_attached(helper: Project, use: Any) -> None:
     helper.write("script.yaml", 'turns:\n  - text: "heard: {task}"\n')
     file = helper.write("src/a.txt", "saved")
     uri, pixel = file.as_uri(), base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 20).decode()
@@ -586,7 +578,7 @@ def test_files_images_and_unsaved_texts_go_along(helper: Project, use: Any) -> N
     ]
 
 
-def test_further_folders_are_zones_in_which_writing_asks(
+def test_additional_folders_are_zones_in_which_writing_asks(
     helper: Project, use: Any, tmp_path: Any
 ) -> None:
     more = tmp_path / "library"
@@ -611,7 +603,7 @@ def test_further_folders_are_zones_in_which_writing_asks(
     use(work, answers=("no",))
 
 
-def test_a_question_of_a_child_worker_is_asked_here(helper: Project, use: Any) -> None:
+def test_question_of_a_child_worker_reaches_the_editor(helper: Project, use: Any) -> None:
     helper.write("worker.yaml", WORKER + "  workers: {allowed: [child]}\n")
     helper.write(
         "child.yaml", "name: child\nmodel: script:child-script.yaml\ntoolsets: {filesystem: {}}\n"
@@ -633,9 +625,7 @@ def test_a_question_of_a_child_worker_is_asked_here(helper: Project, use: Any) -
     assert (helper.folder / "child.txt").read_text() == "x"
 
 
-def test_a_model_that_fails_is_an_error_and_one_that_takes_too_long_ends(
-    helper: Project, use: Any
-) -> None:
+def test_failing_model_is_an_error_and_a_slow_one_times_out(helper: Project, use: Any) -> None:
     helper.write("worker.yaml", WORKER + "limits: {max_turns: 1}\n")
 
     async def work(opened: Opened, session: str) -> None:
@@ -666,7 +656,7 @@ def test_missing_key_is_named_to_the_editor(helper: Project, warm: Warm) -> None
     start_loop(main)
 
 
-def test_a_server_that_cannot_be_used_is_left_out_by_name(
+def test_unusable_server_is_left_out_by_name(
     helper: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     helper.write(
@@ -725,7 +715,7 @@ server.run()
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("wanted", [True, False])
-def test_servers_of_the_editor_are_used_where_the_worker_says_so(
+def test_servers_of_the_editor_are_used_if_the_worker_allows_it(
     helper: Project, use: Any, wanted: bool
 ) -> None:
     helper.write("worker.yaml", WORKER + ("  mcp: {from_client: true}\n" if wanted else ""))
@@ -780,7 +770,7 @@ def test_question_without_a_call_is_shown_as_a_call() -> None:
         ("stopped by a person", "stopped by a person"),
     ],
 )
-def test_an_interrupted_call_says_so_in_words(told: str, shown: str) -> None:
+def test_interrupted_call_is_described_in_words(told: str, shown: str) -> None:
     events = [
         ToolStarted("c1", "shell", {}),
         ToolResult("c1", "shell", "interrupted", Text(told), 1, told),
@@ -790,7 +780,7 @@ def test_an_interrupted_call_says_so_in_words(told: str, shown: str) -> None:
     assert [each.content.text for each in update.content] == [shown]
 
 
-def test_an_editor_gets_every_image_of_a_result() -> None:
+def test_editor_gets_every_image_of_a_result() -> None:
     value = Text("Before and after", files=(Image(b"1", "image/png"), Image(b"2", "image/png")))
     events = [ToolStarted("c1", "shot", {}), ToolResult("c1", "shot", "success", value, 1)]
     writer = UpdateWriter(Facts(), list, no_renderers)
@@ -798,7 +788,7 @@ def test_an_editor_gets_every_image_of_a_result() -> None:
     assert [each.content.type for each in shown.content] == ["image", "image", "text"]
 
 
-def test_a_question_is_never_cut_and_has_what_it_folds() -> None:
+def test_question_is_complete_with_its_folded_lines() -> None:
     """A yes counts for all of it."""
     shown = "\n".join(f"changed  file{number} (5 bytes)" for number in range(2000))
     folded = (FoldedLine("made     a/ (12 files, 3 bytes)", "made     a/\x1b[2J (3 bytes)"),)

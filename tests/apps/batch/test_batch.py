@@ -56,7 +56,7 @@ def ended(item: BatchItem, status: str = "completed") -> ItemEnd:
     )
 
 
-async def test_one_that_takes_its_time_to_open_keeps_no_other_waiting(tmp_path: Path) -> None:
+async def test_slow_item_delays_no_other(tmp_path: Path) -> None:
     last = anyio.Event()
 
     async def perform(item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
@@ -69,7 +69,7 @@ async def test_one_that_takes_its_time_to_open_keeps_no_other_waiting(tmp_path: 
     assert (code, counts.completed) == (ExitCode.DONE, ITEMS)
 
 
-async def test_an_interrupt_while_items_are_opened_reaches_all_of_them(tmp_path: Path) -> None:
+async def test_interrupt_while_items_open_reaches_all_of_them(tmp_path: Path) -> None:
     interrupt, interrupted = InterruptSignal(), list[str]()
 
     async def perform(item: BatchItem, signal: InterruptSignal) -> ItemEnd:

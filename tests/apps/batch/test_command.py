@@ -29,7 +29,7 @@ def events(out: str) -> list[dict]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_every_item_is_a_session_and_has_a_line(cli, project: Project) -> None:
+def test_every_item_is_a_session_with_a_result_line(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": "", "c": ""})
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, done.out) == (0, "")
@@ -46,7 +46,7 @@ def test_every_item_is_a_session_and_has_a_line(cli, project: Project) -> None:
     assert list(lines[0]["result"]) == list(shown)
 
 
-def test_its_sessions_are_one_row_of_the_list(cli, project: Project) -> None:
+def test_sessions_of_a_batch_are_one_row_of_the_list(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": "fail", "c": ""})
     cli("batch", "worker.yaml", "items.jsonl")
     cli("run", "worker.yaml", "alone")
@@ -60,7 +60,7 @@ def test_its_sessions_are_one_row_of_the_list(cli, project: Project) -> None:
     ]
 
 
-def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project: Project) -> None:
+def test_completed_items_are_skipped_and_new_rows_run(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     write_items(project, {"a": "", "c": "", "b": ""})
@@ -69,9 +69,7 @@ def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project
     assert effects(project, "notes.txt") == ["a", "b", "c"]
 
 
-def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(
-    cli, project: Project
-) -> None:
+def test_removed_row_does_not_count_and_is_known_when_restored(cli, project: Project) -> None:
     def counted() -> tuple[int, str]:
         status = cli("batch", "status", "items.results.jsonl")
         return status.code, status.out.splitlines()[0]
@@ -89,13 +87,13 @@ def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(
     assert effects(project, "notes.txt") == ["a", "b", "c"]
 
 
-def test_the_status_shows_whole_keys(cli, project: Project) -> None:
+def test_status_shows_complete_keys(cli, project: Project) -> None:
     project.write("items.jsonl", json.dumps({"id": "two\nlines\x1b[2J", "task": "a break"}) + "\n")
     assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
     assert "two\\nlines\\x1b[2J  failed" in cli("batch", "status", "items.results.jsonl").out
 
 
-def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -> None:
+def test_failed_item_is_retried_in_the_same_session(cli, project: Project) -> None:
     write_items(project, {"a": "flaky", "b": "break"})
     done = cli("batch", "worker.yaml", "items.jsonl", "--retries", "1")
     assert done.code == 1
@@ -108,7 +106,7 @@ def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -
     assert statuses(project) == {"a": "completed", "b": "completed"}
 
 
-def test_what_is_parked_is_taken_up_once_it_is_answered(cli, project: Project) -> None:
+def test_parked_item_continues_after_its_answer(cli, project: Project) -> None:
     write_items(project, {"a": "pay", "b": "pay", "c": ""})
     words = ("batch", "worker.yaml", "items.jsonl", "--on-ask", "park")
     done = cli(*words)
@@ -125,7 +123,7 @@ def test_what_is_parked_is_taken_up_once_it_is_answered(cli, project: Project) -
     )
 
 
-def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, project: Project) -> None:
+def test_items_changed_after_completion_are_reported_before_the_run(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     write_items(project, {"a": "", "b": "other", "c": ""})
@@ -147,14 +145,14 @@ def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, projec
     assert len(results(project)) == 7
 
 
-def test_a_worker_may_be_mended_while_nothing_is_done(cli, project: Project) -> None:
+def test_worker_may_change_while_no_item_is_completed(cli, project: Project) -> None:
     write_items(project, {"a": "break"})
     assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
     project.write("tools.py", project.read("tools.py") + "\n# changed\n")
     assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
 
 
-def test_one_budget_for_all_items_and_the_rest_later(cli, project: Project) -> None:
+def test_shared_budget_stops_the_batch_and_the_rest_runs_later(cli, project: Project) -> None:
     write_items(project, {str(number): "" for number in range(12)})
     words = (
         "batch",
@@ -182,7 +180,7 @@ def test_one_budget_for_all_items_and_the_rest_later(cli, project: Project) -> N
     assert effects(project, "notes.txt") == sorted(map(str, range(12)))
 
 
-def test_an_item_at_its_own_limit_has_failed(cli, project: Project) -> None:
+def test_item_at_its_own_limit_has_failed(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     done = cli("batch", "worker.yaml", "items.jsonl", "--max-turns", "1", "--retries", "0")
     assert (done.code, statuses(project)) == (1, {"a": "limit", "b": "limit"})
@@ -192,7 +190,7 @@ def test_an_item_at_its_own_limit_has_failed(cli, project: Project) -> None:
     assert effects(project, "notes.txt") == ["a", "b"]
 
 
-def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
+def test_events_have_counts(cli, project: Project) -> None:
     write_items(project, {"a": "flaky"})
     seen = events(cli("batch", "worker.yaml", "items.jsonl", "--json").out)
     kinds = ["batchStart", "itemStarted", "itemFinished", "itemStarted", "itemFinished", "batchEnd"]
@@ -204,7 +202,7 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
     assert seen[1]["sessionId"] == seen[3]["sessionId"] == seen[4]["result"]["sessionId"]
 
 
-def test_without_a_terminal_there_is_a_line_every_few_seconds(
+def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     cli, project: Project, monkeypatch
 ) -> None:
     monkeypatch.setattr("forge_cli.apps.batch.show.LINE_INTERVAL", 0.05)
@@ -214,7 +212,7 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds(
     assert done.err.count("forge: 0 completed, 1 running · 0 tokens · ") > 1
 
 
-def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
+def test_each_item_may_have_its_own_folder(cli, project: Project) -> None:
     write_items(project, {"a": "", "b/c": ""})
     assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/{key}/x").code == 0
     assert sorted(path.name for path in (project.folder / "work").iterdir()) == ["a", "b%2Fc"]
@@ -224,7 +222,7 @@ def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
     }
 
 
-def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Project) -> None:
+def test_closed_event_stream_ends_the_batch_in_order(start, project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     forge = start("batch", "worker.yaml", "items.jsonl", "--json")
     forge.process.stdout.close()
@@ -239,7 +237,7 @@ def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Proje
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["items.results.jsonl", "items.results.jsonl.journal"])
-def test_results_that_are_taken_away_stop_it(start, project: Project, name: str) -> None:
+def test_removed_results_file_stops_the_batch(start, project: Project, name: str) -> None:
     write_items(project, {"a": "hang", "b": "", "c": "hang"})
     argv = (
         "batch",
@@ -260,7 +258,7 @@ def test_results_that_are_taken_away_stop_it(start, project: Project, name: str)
     assert not (project.folder / "hangs-c").exists()
 
 
-def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: Project) -> None:
+def test_unwritable_home_is_reported_before_the_first_item(project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     project.write("file", "")
     done = project.forge(
@@ -270,7 +268,7 @@ def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: P
     assert not list(project.folder.glob("items.results*"))
 
 
-def test_a_disk_that_is_full_stops_it_before_the_model_is_asked(
+def test_full_disk_stops_the_batch_before_the_model_is_asked(
     cli, project: Project, monkeypatch
 ) -> None:
     """No log can be made for any item, so that all of them would fail."""
@@ -294,7 +292,7 @@ def test_a_disk_that_is_full_stops_it_before_the_model_is_asked(
     assert (effects(project, "notes.txt"), results(project)) == ([], [])
 
 
-def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
+def test_key_that_is_not_a_file_name_has_a_folder(cli, project: Project) -> None:
     keys = ["k" * 400, "half\ud800"]
     project.write(
         "items.jsonl",
@@ -305,7 +303,7 @@ def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> No
     assert len(list((project.folder / "work").glob("each-*"))) == 2
 
 
-def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
+def test_ctrl_c_lets_running_items_save_their_sessions(start, project: Project) -> None:
     write_items(project, {"a": "", "b": "hang", "c": "hang", "d": ""})
     forge = start("batch", "worker.yaml", "items.jsonl", "--json", "--concurrency", "2")
     _wait_for(project.folder / "hangs-b")
@@ -323,7 +321,7 @@ def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     assert {key: after[key] for key in before} == before
 
 
-def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(
+def test_ctrl_c_before_the_executor_starts_ends_at_once(
     cli, install, start, project: Project
 ) -> None:
     code = """
@@ -364,7 +362,7 @@ def _wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Project) -> None:
+def test_two_batches_cannot_write_the_same_results(cli, start, project: Project) -> None:
     write_items(project, {"b": "hang"})
     other = start("batch", "worker.yaml", "items.jsonl", cold=True)
     _wait_for(project.folder / "hangs-b")
@@ -383,7 +381,7 @@ def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Projec
     )
 
 
-def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(
+def test_torn_result_line_is_dropped_and_a_lost_one_restored_from_its_session(
     cli, project: Project
 ) -> None:
     write_items(project, {"a": "", "b": ""})
@@ -446,7 +444,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(
         (["nobody", "items.jsonl"], 3, "there is no worker 'nobody'"),
     ],
 )
-def test_what_cannot_work_is_one_sentence_and_nothing_half_done(
+def test_impossible_batch_is_one_message_without_side_effects(
     cli, project: Project, words: list[str], code: int, problem: str
 ) -> None:
     write_items(project, {"a": "", "b": ""})
@@ -478,7 +476,7 @@ def test_each_item_has_the_folders_of_its_zones(cli, project: Project) -> None:
     assert [log.count('"status": "success"') for log in logs] == [2, 2]
 
 
-def test_an_item_whose_log_is_taken_away_fails(cli, project: Project) -> None:
+def test_item_whose_log_is_removed_fails(cli, project: Project) -> None:
     write_items(project, {"a": "lose", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 1
     assert statuses(project) == {"a": "failed", "b": "completed"}
@@ -486,7 +484,7 @@ def test_an_item_whose_log_is_taken_away_fails(cli, project: Project) -> None:
     assert lost["error"].startswith("the session's log was removed while it was written")
 
 
-def test_results_without_their_journal_are_not_touched(cli, project: Project) -> None:
+def test_results_without_their_journal_are_not_changed(cli, project: Project) -> None:
     write_items(project, {"a": ""})
     project.write("items.results.jsonl", "mine\n")
     done = cli("batch", "worker.yaml", "items.jsonl")
@@ -496,7 +494,7 @@ def test_results_without_their_journal_are_not_touched(cli, project: Project) ->
     assert cli("batch", "status", "killed.jsonl").code == 3
 
 
-def test_a_file_that_was_there_stays_where_nothing_begins(cli, project: Project) -> None:
+def test_existing_file_stays_if_the_batch_does_not_start(cli, project: Project) -> None:
     project.write("mine.jsonl", "")
     (project.folder / "link.jsonl").symlink_to("nothing.jsonl")
     for name in ("mine.jsonl", "link.jsonl"):
@@ -506,7 +504,7 @@ def test_a_file_that_was_there_stays_where_nothing_begins(cli, project: Project)
     assert not list(project.folder.glob("*.journal"))
 
 
-def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project) -> None:
+def test_results_with_an_empty_journal_are_not_repeated(cli, project: Project) -> None:
     write_items(project, {"a": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     project.write("items.results.jsonl.journal", "")
@@ -516,9 +514,7 @@ def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project)
     assert "the file exists, but the journal of a batch does not" in done.err
 
 
-def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(
-    cli, project: Project, monkeypatch
-) -> None:
+def test_power_cut_leaves_no_item_with_another_session(cli, project: Project, monkeypatch) -> None:
     """What is on the disk when an item begins and when it is told that it has ended."""
     disk = {"items.results.jsonl": b"", "items.results.jsonl.journal": b""}
     begun: list[str] = []
@@ -549,9 +545,7 @@ def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(
 
 
 @pytest.mark.parametrize("name", [".", "/", "worker.yaml", "nothing"])
-def test_the_status_of_what_is_not_a_batch_is_one_sentence(
-    cli, project: Project, name: str
-) -> None:
+def test_status_of_a_file_that_is_no_batch_is_one_message(cli, project: Project, name: str) -> None:
     done = cli("batch", "status", name)
     assert (done.code, done.err.splitlines()[0]) == (
         3,
@@ -562,9 +556,7 @@ def test_the_status_of_what_is_not_a_batch_is_one_sentence(
 @pytest.mark.parametrize(
     "edited", [{"usage": [1]}, {"usage": {"input_tokens": "many"}}, {"cost": "free"}]
 )
-def test_the_status_of_results_that_somebody_edited_is_one_sentence(
-    cli, project: Project, edited: dict
-) -> None:
+def test_status_of_edited_results_is_one_message(cli, project: Project, edited: dict) -> None:
     write_items(project, {"a": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     line = json.loads(project.read("items.results.jsonl"))
@@ -577,9 +569,7 @@ def test_the_status_of_results_that_somebody_edited_is_one_sentence(
     )
 
 
-def test_the_folder_of_sessions_is_not_listed_for_every_item(
-    cli, project: Project, monkeypatch
-) -> None:
+def test_session_folder_is_not_listed_for_every_item(cli, project: Project, monkeypatch) -> None:
     def count(path: str | Path = ".") -> list[str]:
         listed.append(str(path))
         return listdir(path)
@@ -596,7 +586,7 @@ def test_the_folder_of_sessions_is_not_listed_for_every_item(
     assert listed.count(str(project.home / "sessions")) == 1
 
 
-def test_an_executor_may_come_from_a_package(install, project: Project) -> None:
+def test_executor_may_come_from_a_package(install, project: Project) -> None:
     code = """
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -18,7 +18,7 @@ def tasks(source: Path | str, template: str | None = None, **options: object) ->
     return {item.key: item.task for item in inputs.checked()}
 
 
-def test_a_row_has_its_task_or_fields_for_one(tmp_path: Path) -> None:
+def test_row_has_a_task_or_fields_for_one(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"id": "x", "task": "one", "n": 7}\n\n{"task": "two", "n": [1, null]}\n')
     assert tasks(file) == {"x": "one", "3": "two"}
@@ -36,7 +36,9 @@ def test_rows_of_a_table_are_named_by_their_number(tmp_path: Path) -> None:
     }
 
 
-def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_items_named_by_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("n/b.md", "n/a.md", "n/c.txt", "n/.hidden"):
         path = tmp_path / name
@@ -57,13 +59,13 @@ def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.Monk
     }
 
 
-def test_standard_input_brings_rows() -> None:
+def test_standard_input_provides_rows() -> None:
     assert tasks("-", data=BytesIO(b'{"task": "a"}\n{"task": "b"}')) == {"1": "a", "2": "b"}
     inputs = BatchInputs("-", TaskTemplate(), data=BytesIO(b'{"task": "a"}\n'))
     assert [item.task for _ in range(2) for item in inputs] == ["a", "a"]
 
 
-def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forge_cli.apps.batch.inputs.MAX_LINE", 1 << 20)
     with pytest.raises(ForgeError, match="-:2:1: this line is longer than 1 MiB"):
         tasks("-", data=BytesIO(b'{"task": "a"}\n' + b" " * (2 << 20)))
@@ -100,7 +102,7 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         ("a.txt", b"x", (1, 1), "unknown file type"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(
+def test_unreadable_input_is_reported_with_its_place(
     tmp_path: Path, name: str, content: bytes, place: tuple[int, int], problem: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -121,9 +123,7 @@ def test_what_cannot_be_read_is_told_with_its_place(
         ("a.csv", "id,task\na,x\n", "id,task\nb,y\n"),
     ],
 )
-def test_rows_are_those_of_the_beginning(
-    tmp_path: Path, name: str, before: str, after: str
-) -> None:
+def test_rows_are_fixed_at_the_start(tmp_path: Path, name: str, before: str, after: str) -> None:
     file = tmp_path / name
     file.write_text(before)
     inputs = BatchInputs(str(file), TaskTemplate())
@@ -132,7 +132,7 @@ def test_rows_are_those_of_the_beginning(
     assert [(item.key, item.task) for item in inputs] == [("a", "x")]
 
 
-def test_files_are_those_of_the_beginning(tmp_path: Path) -> None:
+def test_files_are_fixed_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("a")
     for source in (str(tmp_path), f"{tmp_path}/*.md"):
         inputs = BatchInputs(source, TaskTemplate("{name}"))
@@ -142,7 +142,7 @@ def test_files_are_those_of_the_beginning(tmp_path: Path) -> None:
         (tmp_path / "b.md").unlink()
 
 
-def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(
+def test_recursive_pattern_follows_no_link_to_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -168,7 +168,7 @@ def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(
         (" ", "--task is empty"),
     ],
 )
-def test_a_template_with_half_a_field_is_a_usage_error(
+def test_template_with_an_incomplete_field_is_a_usage_error(
     tmp_path: Path, template: str, problem: str
 ) -> None:
     file = tmp_path / "a.jsonl"
@@ -178,7 +178,7 @@ def test_a_template_with_half_a_field_is_a_usage_error(
     assert tasks(file, '{{"a": "{title}{none}"}}') == {"1": '{"a": "x"}'}
 
 
-def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
+def test_changed_row_has_another_digest(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
 
     def digest(row: str, template: str | None = None) -> str:
@@ -207,11 +207,11 @@ def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
         (".", "batch.results.jsonl"),
     ],
 )
-def test_the_results_are_named_after_the_inputs(source: str, name: str) -> None:
+def test_results_are_named_after_the_inputs(source: str, name: str) -> None:
     assert default_results(source) == name
 
 
-def test_every_key_has_a_folder_of_its_own() -> None:
+def test_every_key_has_its_own_folder() -> None:
     keys = ["a", "a/b", "a%2Fb", "..", ".", "%2E%2E", "a b", "é", "\ud800", "%uD800", "\udcff"]
     keys += ["x" * 255, "x" * 256, "x" * 257, "é" * 200, "é" * 201, "/" * 200]
     names = [folder_name(key) for key in keys]

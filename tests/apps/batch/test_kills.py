@@ -89,7 +89,7 @@ def test_every_item_of_many_is_completed_exactly_once(
     try_it(cli, start, project, 300, seed)
 
 
-def test_it_goes_on_whatever_a_killed_process_left_among_the_sessions(
+def test_batch_continues_despite_leftovers_of_a_killed_process(
     cli, start, project: Project
 ) -> None:
     """Logs that are empty, torn or full of zeros, parts of logs, locks and answers of nobody."""

@@ -82,11 +82,11 @@ def try_it(project: Project, number: int) -> None:
 
 
 @pytest.mark.long
-def test_what_is_done_is_known_without_holding_it(project: Project) -> None:
+def test_completed_items_do_not_use_memory(project: Project) -> None:
     try_it(project, 2_000)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_hundred_thousand_items_are_known_so(project: Project) -> None:
+def test_hundred_thousand_completed_items_do_not_use_memory(project: Project) -> None:
     try_it(project, 100_000)

@@ -117,9 +117,7 @@ def items(project: Project, number: int) -> None:
 
 
 @pytest.mark.long
-def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(
-    cli, project: Project, monkeypatch
-) -> None:
+def test_busy_provider_is_not_asked_before_its_delay(cli, project: Project, monkeypatch) -> None:
     provider = Provider(lambda number, task: 429 if number in (6, 7) else None)
     items(project, 24)
     with serving(provider, monkeypatch):
@@ -138,7 +136,7 @@ def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(
 
 
 @pytest.mark.long
-def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_too(
+def test_provider_with_a_very_long_delay_is_not_asked_before_it(
     cli, project: Project, monkeypatch
 ) -> None:
     monkeypatch.setattr("forge_cli.models.failures.MAX_RETRY_AFTER", 0.5)
@@ -160,7 +158,7 @@ def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_to
         (404, "has no such model or path"),
     ],
 )
-def test_a_key_or_a_model_that_is_refused_ends_the_batch_at_once(
+def test_refused_key_or_model_ends_the_batch_at_once(
     cli, project: Project, monkeypatch, status: int, sentence: str
 ) -> None:
     provider = Provider(lambda number, task: status)
@@ -174,7 +172,7 @@ def test_a_key_or_a_model_that_is_refused_ends_the_batch_at_once(
     assert set(statuses(project).values()) == {"completed"}
 
 
-def test_the_first_request_goes_alone_until_its_answer_begins(
+def test_first_request_runs_alone_until_its_answer_begins(
     cli, project: Project, monkeypatch
 ) -> None:
     others, alone, accompanied = threading.Event(), list[int](), list[bool]()
@@ -197,7 +195,7 @@ def test_the_first_request_goes_alone_until_its_answer_begins(
     assert (alone, accompanied, len(provider.arrived)) == ([1], [True], 6)
 
 
-def test_what_is_refused_to_one_item_stops_no_other(cli, project: Project, monkeypatch) -> None:
+def test_refusal_of_one_item_stops_no_other(cli, project: Project, monkeypatch) -> None:
     provider = Provider(lambda number, task: 403 if task.startswith("i3") else None)
     items(project, 12)
     with serving(provider, monkeypatch):
@@ -207,9 +205,7 @@ def test_what_is_refused_to_one_item_stops_no_other(cli, project: Project, monke
     assert len(provider.arrived) == 12  # it is not tried again
 
 
-def test_a_key_that_is_revoked_in_the_middle_ends_the_batch(
-    cli, project: Project, monkeypatch
-) -> None:
+def test_key_revoked_during_the_batch_ends_it(cli, project: Project, monkeypatch) -> None:
     provider = Provider(lambda number, task: 401 if number > 5 else None)
     items(project, 60)
     with serving(provider, monkeypatch):

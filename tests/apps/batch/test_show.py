@@ -32,7 +32,7 @@ def failed(key: str, error: str, retry_in: float | None = None) -> BatchEvent:
     )
 
 
-def test_the_lines_say_how_it_stands() -> None:
+def test_progress_lines_show_counts() -> None:
     screen = BatchScreen("triage")
     assert [plain(line)[2:] for line in screen.lines(1)] == ["triage · reading the inputs"]
     for event in (failed("a", "one"), failed("b", "two\nhint", 2.0), failed("c\x1b[2J", "three")):
@@ -51,13 +51,13 @@ def test_the_lines_say_how_it_stands() -> None:
     )
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_values_are_omitted() -> None:
     screen = BatchScreen("triage")
     screen.take(BatchEvent("batchEnd", BatchCounts(2, completed=2), Spending(cost=None)))
     assert screen.line(2) == "2 completed · 0 tokens · 2.0 s"
 
 
-def test_what_is_wrong_with_the_provider_is_told() -> None:
+def test_problem_of_the_provider_is_shown() -> None:
     pace = SharedPace(8, clock=lambda: 0.0)
     screen = BatchScreen("triage", lambda: provider_state(pace))
     screen.take(BatchEvent("batchStart", BatchCounts(2, running=2), Spending()))
@@ -70,7 +70,7 @@ def test_what_is_wrong_with_the_provider_is_told() -> None:
     assert screen.line(4, ended=True) == "0 completed, 2 running · 0 tokens · 4.0 s"
 
 
-def test_what_was_interrupted_is_not_done_and_little_money_is_money() -> None:
+def test_interrupted_items_wait_and_small_costs_are_shown() -> None:
     screen, spending = BatchScreen("triage"), Spending(Usage(100, 10), 0.0042)
     for status in ("completed", "interrupted", "interrupted"):
         counts = BatchCounts(3, completed=1)
@@ -80,7 +80,7 @@ def test_what_was_interrupted_is_not_done_and_little_money_is_money() -> None:
     assert screen.line(30) == "1 completed, 2 waiting · 110 tokens · $0.0042 · 2.0 a minute · 30 s"
 
 
-def test_a_long_key_leaves_room_for_its_error() -> None:
+def test_long_key_leaves_room_for_its_error() -> None:
     screen = BatchScreen("triage")
     screen.take(failed("k" * 300, "the folder cannot be created"))
     (error,) = screen.failures
@@ -90,7 +90,7 @@ def test_a_long_key_leaves_room_for_its_error() -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
-def test_a_batch_on_a_terminal_that_is_interrupted(
+def test_interrupted_batch_on_a_terminal_shows_its_state(
     terminal, project: Project, columns: int
 ) -> None:
     write_items(sorter(project), {"a": "", "b": "break", "c": "hang", "d": "pay"})

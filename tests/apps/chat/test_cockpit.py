@@ -11,7 +11,7 @@ import pytest
 LONG = '{calls: [{tool: shell, input: {command: "echo one; echo two; for n in 3 4 5 6 7 8; do echo line$n; done"}}]}'
 
 
-def test_a_long_result_is_shown_whole_when_asked_for(chat, script) -> None:
+def test_long_result_is_shown_completely_on_request(chat, script) -> None:
     script(LONG, "{text: Done.}")
     window = chat("-y").ready()
     window.type("\x0f")
@@ -27,7 +27,7 @@ def test_a_long_result_is_shown_whole_when_asked_for(chat, script) -> None:
     window.see("no result has the number 7\n  results: from 1 to 1")
 
 
-def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> None:
+def test_files_are_mentioned_by_part_of_their_name(chat, script, talker) -> None:
     script('{text: "Hello, {task}!"}')
     talker.write("src/shop/cart.py", "x = 1\n")
     window = chat().ready()
@@ -46,7 +46,7 @@ def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> No
 
 
 @pytest.mark.long
-def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talker) -> None:
+def test_empty_answer_clear_and_resume_are_announced(chat, script, talker) -> None:
     script('{text: ""}', '{text: "Hello."}')
     window = chat().ready()
     window.say("go")
@@ -96,9 +96,7 @@ def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> Non
     ]
 
 
-def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(
-    chat, script, talker
-) -> None:
+def test_queued_message_can_be_withdrawn_and_a_call_shows_its_end(chat, script, talker) -> None:
     script("{calls: [{tool: hold, input: {}}]}", '{text: "Hello, {task}!"}')
     talker.write("shot.png", "no image")
     window = chat().ready()

@@ -30,7 +30,7 @@ def test_each_answer_goes_to_standard_output(talker) -> None:
     assert lines[-1]["type"] == "sessionEnd"
 
 
-def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
+def test_commands_and_tools_work_and_errors_do_not_end_the_chat(talker) -> None:
     stdin = "/status\n/peek\n/nothing\n!ls\n/deploy\n/chatty\nyou\n/exit\nnot this\n"
     done = talker.forge("chat", "worker.yaml", stdin=stdin)
     assert done.returncode == 0
@@ -42,7 +42,7 @@ def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_session_of_calls_by_hand_alone_ends_as_any_other(talker, cli) -> None:
+def test_session_of_manual_calls_only_ends_normally(talker, cli) -> None:
     done = talker.forge("chat", "worker.yaml", stdin="/peek\n")
     assert (done.returncode, done.stdout) == (0, f"{talker.folder}\n")
     [listed] = json.loads(cli("sessions", "list", "--json").out)
@@ -50,7 +50,7 @@ def test_a_session_of_calls_by_hand_alone_ends_as_any_other(talker, cli) -> None
     assert talker.forge("chat", "worker.yaml", "-c", stdin="you\n").stdout == "Hello you.\n"
 
 
-def test_the_status_of_a_resumed_session_counts_all_of_it(talker) -> None:
+def test_status_of_a_resumed_session_counts_all_of_it(talker) -> None:
     assert talker.forge("chat", "worker.yaml", stdin="you\nme\n/name Two\n").returncode == 0
     done = talker.forge("chat", "worker.yaml", "-c", stdin="/status\n")
     rows = [line.strip().split(maxsplit=1) for line in done.stderr.splitlines()]
@@ -58,7 +58,7 @@ def test_the_status_of_a_resumed_session_counts_all_of_it(talker) -> None:
     assert any(row[0] == "session" and row[1].endswith("(Two)") for row in rows if len(row) == 2)
 
 
-def test_the_result_of_a_call_is_there_before_the_next_line_is_written(talker, start) -> None:
+def test_result_of_a_call_precedes_the_next_line(talker, start) -> None:
     chat = start("chat", "worker.yaml", stdin=subprocess.PIPE)
     assert chat.process.stdin
     assert chat.process.stdout
@@ -69,7 +69,7 @@ def test_the_result_of_a_call_is_there_before_the_next_line_is_written(talker, s
     assert chat.end().code == 0
 
 
-def test_a_failed_turn_is_said_and_the_next_one_is_done(talker) -> None:
+def test_failed_turn_is_reported_and_the_next_one_runs(talker) -> None:
     talker.write(
         "script.yaml", "turns: [{expect: {result: x}, text: no}, {text: 'Fine, {task}.'}]\n"
     )
@@ -78,7 +78,7 @@ def test_a_failed_turn_is_said_and_the_next_one_is_done(talker) -> None:
     assert "turn 1 of script:script.yaml expected a result" in done.stderr
 
 
-def test_turns_and_calls_are_counted_alike_in_every_view(talker, cli) -> None:
+def test_turns_and_calls_have_the_same_count_in_every_view(talker, cli) -> None:
     talker.write("script.yaml", "turns: [{text: Hello}, {calls: [{tool: report}]}]\n")
     assert "turn 3" in talker.forge("chat", "worker.yaml", stdin="you\n/peek\nme\n").stderr
     assert "\n-- failed: 3 turns, 2 calls; " in cli("sessions", "show").out
@@ -102,7 +102,7 @@ def test_limits_count_per_message(talker) -> None:
     assert "error: the limit of 2 turns was reached" in done.stderr
 
 
-def test_a_session_is_resumed(talker) -> None:
+def test_session_is_resumed(talker) -> None:
     assert talker.forge("chat", "worker.yaml", stdin="you\n").returncode == 0
     done = talker.forge("chat", "worker.yaml", "-c", stdin="me\n")
     assert (done.returncode, done.stdout) == (0, "Again me.\n")
@@ -110,14 +110,14 @@ def test_a_session_is_resumed(talker) -> None:
     assert len(list((talker.home / "sessions").glob("*.jsonl"))) == 1
 
 
-def test_nothing_is_kept_where_nothing_shall_be(talker) -> None:
+def test_ephemeral_chat_keeps_no_session(talker) -> None:
     assert (
         talker.forge("chat", "worker.yaml", "--ephemeral", stdin="you\n").stdout == "Hello you.\n"
     )
     assert not list(talker.home.glob("sessions/*.jsonl"))
 
 
-def test_run_with_i_takes_its_task_first(talker) -> None:
+def test_run_with_i_starts_with_its_task(talker) -> None:
     done = talker.forge("run", "worker.yaml", "-i", "you", stdin="me\n")
     assert (done.returncode, done.stdout) == (0, "Hello you.\nAgain me.\n")
 
@@ -125,13 +125,13 @@ def test_run_with_i_takes_its_task_first(talker) -> None:
 @pytest.mark.parametrize(
     "other", [["-p"], ["--json"], ["--output-format", "json"], ["-o", "x"], ["--replay", "x"]]
 )
-def test_what_contradicts_a_conversation_is_refused(talker, cli, other) -> None:
+def test_option_that_contradicts_a_conversation_is_refused(talker, cli, other) -> None:
     done = cli("run", "worker.yaml", "you", "-i", *other)
     assert done.code == 2
     assert "-i and " in done.err
 
 
-def test_an_ask_without_a_terminal_is_denied(talker) -> None:
+def test_question_without_a_terminal_is_denied(talker) -> None:
     talker.write(
         "script.yaml", 'turns: [{calls: [{tool: echo, input: {text: x}}]}, {text: "{result}"}]\n'
     )
@@ -141,7 +141,7 @@ def test_an_ask_without_a_terminal_is_denied(talker) -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_without_a_worker_it_is_that_of_the_folder_else_coder(project, own: bool) -> None:
+def test_default_worker_is_that_of_the_folder_or_coder(project, own: bool) -> None:
     project.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     if own:
         project.write("worker.yaml", "name: mine\n")
@@ -151,7 +151,7 @@ def test_without_a_worker_it_is_that_of_the_folder_else_coder(project, own: bool
     assert json.loads(log.read_text().splitlines()[0])["worker"] == ("mine" if own else "coder")
 
 
-def test_the_folders_worker_runs_no_code_before_it_is_named_or_trusted(project) -> None:
+def test_worker_of_the_folder_runs_no_code_before_it_is_named_or_trusted(project) -> None:
     project.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     project.write(
         "tools.py", 'open("ran", "w")\n\ndef add(a: int) -> int:\n    """Add."""\n    return a\n'

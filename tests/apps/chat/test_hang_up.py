@@ -38,7 +38,7 @@ def recorded(project: Project) -> list[dict[str, Any]]:
         pytest.param(DEAF, "dumb", marks=pytest.mark.long),
     ],
 )
-def test_nobody_has_answered_and_the_next_conversation_tells_it(
+def test_hang_up_answers_no_question_and_the_next_conversation_reports_it(
     talker, terminal, chat, script, shell: str, term: str
 ) -> None:
     script(WRITE, '{text: "Never said."}')
@@ -64,7 +64,7 @@ def test_nobody_has_answered_and_the_next_conversation_tells_it(
 
 @pytest.mark.parametrize("command", ["chat", "run"])
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_at_an_empty_line_it_is_a_hang_up_too(
+def test_hang_up_at_an_empty_line_has_its_exit_code(
     talker, terminal, script, command: str, term: str
 ) -> None:
     script('{text: "Here I am."}')
@@ -77,7 +77,9 @@ def test_at_an_empty_line_it_is_a_hang_up_too(
 
 
 @pytest.mark.parametrize("command", ["chat", "run"])
-def test_while_the_model_speaks_it_is_no_failure(talker, terminal, words, command: str) -> None:
+def test_hang_up_while_the_model_answers_is_not_a_failure(
+    talker, terminal, words, command: str
+) -> None:
     program = ("sh", "-c", DEAF, "sh", sys.executable, "-m", "forge_cli")
     arguments = ("worker.yaml", *(("go on",) if command == "run" else ()), "-m", "pipe:words")
     keyboard = terminal(command, *arguments, program=program, TERM="xterm", NO_COLOR="1")
@@ -97,7 +99,7 @@ def test_while_the_model_speaks_it_is_no_failure(talker, terminal, words, comman
     assert command == "chat" or ended["result"]["exitCode"] == 129
 
 
-def test_a_question_before_the_work_is_left_by_it_as_well(talker, terminal) -> None:
+def test_hang_up_ends_a_question_before_the_work(talker, terminal) -> None:
     program = ("sh", "-c", DEAF, "sh", sys.executable, "-m", "forge_cli")
     keyboard = terminal("worker", "new", program=program, TERM="xterm", NO_COLOR="1")
     keyboard.expect(">")

@@ -102,7 +102,7 @@ def check_that_nothing_was_called(clerk: Project, questions: int) -> None:
     assert not (clerk.folder / "a.txt").exists()
 
 
-def test_what_is_typed_after_an_approval_was_left_is_not_its_answer(chat, clerk, script) -> None:
+def test_input_after_a_cancelled_approval_is_not_its_answer(chat, clerk, script) -> None:
     script(WRITE, BYE)
     window = chat(columns=100, rows=500).ready()
     leave_all(window, (CTRL_C,), QUESTIONS[:1])
@@ -111,7 +111,7 @@ def test_what_is_typed_after_an_approval_was_left_is_not_its_answer(chat, clerk,
     assert not (clerk.folder / "a.txt").exists()
 
 
-def test_ctrl_c_twice_at_once_leaves_the_conversation_from_a_question(chat, clerk, script) -> None:
+def test_ctrl_c_twice_ends_the_conversation_from_a_question(chat, clerk, script) -> None:
     script(WRITE, BYE)
     window = chat().ready()
     window.say("go on")
@@ -121,7 +121,7 @@ def test_ctrl_c_twice_at_once_leaves_the_conversation_from_a_question(chat, cler
 
 
 @pytest.mark.long
-def test_whatever_is_typed_after_a_question_was_left_is_not_its_answer(chat, clerk, script) -> None:
+def test_input_after_a_cancelled_question_is_not_its_answer(chat, clerk, script) -> None:
     script(*[WRITE, ORDER] * 2, BYE)
     window = chat(columns=100, rows=500).ready()
     leave_all(window, (CTRL_C, ESCAPE))
@@ -131,7 +131,7 @@ def test_whatever_is_typed_after_a_question_was_left_is_not_its_answer(chat, cle
 
 
 @pytest.mark.long
-def test_ctrl_c_leaves_them_on_a_terminal_that_cannot_move_its_cursor(
+def test_ctrl_c_cancels_questions_on_a_terminal_without_cursor_movement(
     chat, clerk, script, monkeypatch
 ) -> None:
     script(WRITE, ORDER, BYE)

@@ -25,7 +25,7 @@ def results(*texts: str) -> Message:
     return Message("tool", results=tuple(found))
 
 
-def test_calls_that_were_cut_off_are_named() -> None:
+def test_interrupted_calls_are_named() -> None:
     ended = results(INTERRUPTED_CALL, UNCERTAIN_CALL, "3 files")
     told = list(lines_of_lost(Past((Message("user", "go"), SAID, ended))))
     assert told == [
@@ -39,7 +39,7 @@ def test_calls_that_were_cut_off_are_named() -> None:
     assert told == ["edit_file a\\x1b.py: not called; the user said no", "look: not called; x\\x1b"]
 
 
-def test_nothing_is_said_of_calls_that_the_model_has_answered_to() -> None:
+def test_answered_interrupted_calls_are_not_mentioned() -> None:
     ended = results(INTERRUPTED_CALL, UNCERTAIN_CALL, "")
     for messages in ((), (Message("user", "go"),), (SAID, ended, Message("assistant", "Well."))):
         assert list(lines_of_lost(Past(messages))) == []

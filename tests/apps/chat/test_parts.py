@@ -32,7 +32,7 @@ from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.wrap import cell_len
 
 
-def test_two_conversations_share_a_history_that_is_bounded_and_private(tmp_path: Path) -> None:
+def test_concurrent_conversations_share_a_bounded_private_history(tmp_path: Path) -> None:
     file = tmp_path / "home" / "history" / "worker.jsonl"
     first, second = InputHistory(file, lambda text: text.replace("secret", "*")), InputHistory(file)
     for text in ("a", "a", " ", "my secret", "b\nc"):
@@ -48,7 +48,7 @@ def test_two_conversations_share_a_history_that_is_bounded_and_private(tmp_path:
     assert len(file.read_text().splitlines()) == MAX_ENTRIES
 
 
-def test_a_history_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
+def test_unwritable_history_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "history").write_text("")
     history = InputHistory(tmp_path / "history" / "worker.jsonl")
     history.add("a")
@@ -63,7 +63,7 @@ def places(tmp_path: Path) -> Places:
     return Places(tmp_path, {"output": tmp_path / "out"})
 
 
-def test_files_are_named_as_people_name_them(places: Places) -> None:
+def test_file_name_may_be_quoted_or_escaped(places: Places) -> None:
     assert places.complete("n") == ["notes.txt"]
     assert places.complete("") == ["notes.txt", "out/", "src/"]
     assert places.complete("src/") == ["src/app.py"]
@@ -73,7 +73,7 @@ def test_files_are_named_as_people_name_them(places: Places) -> None:
     assert places.complete("nowhere/") == []
 
 
-def test_what_is_mentioned_is_attached_and_other_words_are_not(places: Places) -> None:
+def test_mentioned_files_are_attached_and_other_words_are_not(places: Places) -> None:
     text = 'See @notes.txt, (@src/app.py) and @"/output/old one.md"; @nobody, a@notes.txt, @src and @notes.txt again'
     assert [file.name for file in places.attachments(text)] == ["notes.txt", "app.py", "old one.md"]
 
@@ -108,7 +108,7 @@ def test_files_are_found_by_parts_of_their_names(
     assert places.search("/output/") == ["/output/old one.md"]
 
 
-def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
+def test_mentioned_missing_file_is_reported(places: Places) -> None:
     (places.workspace / "blob").write_bytes(b"\0\xff")
     text = "ask @alice about @nope.txt, @note.tx, @note and @notes.txt. in @src/ and @blob."
     assert [file.name for file in places.attachments(text)] == ["notes.txt"]
@@ -120,9 +120,7 @@ def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
     ]
 
 
-def test_images_are_attached_by_their_path_and_from_the_clipboard(
-    places: Places, monkeypatch
-) -> None:
+def test_images_are_attached_by_path_and_from_the_clipboard(places: Places, monkeypatch) -> None:
     data = b"\x89PNG\r\n\x1a\n"
     for name in ("my shot.png", "b.JPG", "c.txt"):
         (places.workspace / name).write_bytes(data)
@@ -141,14 +139,14 @@ def test_images_are_attached_by_their_path_and_from_the_clipboard(
     assert pasted_image() is None
 
 
-def test_a_file_that_is_too_large_is_an_error(places: Places) -> None:
+def test_too_large_file_is_an_error(places: Places) -> None:
     with (places.workspace / "large").open("wb") as file:
         file.truncate(21 * 1024 * 1024)
     with pytest.raises(UsageError, match="too much"):
         list(places.attachments("@large"))
 
 
-def test_everything_is_completed_that_can_be(places: Places) -> None:
+def test_commands_tools_args_and_files_are_completed(places: Places) -> None:
     async def execute(args: Args, context: ToolContext) -> str:
         return "pushed"
 
@@ -194,7 +192,7 @@ def test_everything_is_completed_that_can_be(places: Places) -> None:
     ]
 
 
-def test_the_status_line_leaves_out_what_has_no_room() -> None:
+def test_status_line_omits_what_does_not_fit() -> None:
     facts = Facts(
         model="anthropic:x",
         workspace="/work",
@@ -212,7 +210,7 @@ def test_the_status_line_leaves_out_what_has_no_room() -> None:
     assert cell_len(line(5)) >= len("accept edits")
 
 
-def test_a_notice_is_given_to_those_who_look_elsewhere() -> None:
+def test_desktop_notice_is_sent_when_the_terminal_has_no_focus() -> None:
     written: list[str] = []
     plain, rich = (
         Notice(written.append, {"TERM": "xterm"}),

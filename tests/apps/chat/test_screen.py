@@ -17,7 +17,9 @@ BACK_TAB = "\x1b[Z"
 HOLD = "{calls: [{tool: hold, input: {}}]}"
 
 
-def test_a_message_is_answered_above_the_line_and_the_end_is_in_order(chat, script, talker) -> None:
+def test_message_is_answered_above_the_line_and_the_chat_ends_in_order(
+    chat, script, talker
+) -> None:
     script(HELLO, '{text: "Again {task}."}')
     window = chat().ready()
     assert "talker: Talks" in window.text
@@ -34,7 +36,7 @@ def test_a_message_is_answered_above_the_line_and_the_end_is_in_order(chat, scri
 
 
 @pytest.mark.long
-def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, talker) -> None:
+def test_input_during_an_answer_is_queued_as_the_next_message(chat, words, talker) -> None:
     window = chat("-m", "pipe:words").ready()
     window.say("first")
     words("one ")
@@ -60,7 +62,7 @@ def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, t
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
-def test_a_turn_is_interrupted_at_once_and_what_waits_can_be_changed(
+def test_turn_is_interrupted_at_once_and_queued_input_can_be_changed(
     chat, words, talker, key
 ) -> None:
     window = chat("-m", "pipe:words").ready()
@@ -90,7 +92,7 @@ def test_a_turn_is_interrupted_at_once_and_what_waits_can_be_changed(
 
 
 @pytest.mark.long
-def test_a_running_call_is_stopped(chat, script) -> None:
+def test_running_call_is_stopped(chat, script) -> None:
     script(HOLD, HOLD, '{text: "Stopped?"}')
     window = chat().ready()
     for count, key in enumerate("\x03\x1b", 1):
@@ -107,9 +109,7 @@ def test_a_running_call_is_stopped(chat, script) -> None:
 
 
 @pytest.mark.long
-def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(
-    chat, script, words, talker
-) -> None:
+def test_approval_during_typing_keeps_the_input(chat, script, words, talker) -> None:
     script(HOLD, WRITE, '{text: "Done."}')
     window = chat().ready()
     window.say("go")
@@ -128,9 +128,7 @@ def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(
     assert talker.read("a.txt") == "x\n"
 
 
-def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(
-    chat, script, talker
-) -> None:
+def test_early_input_is_not_shown_before_the_worker_name(chat, script, talker) -> None:
     """A plugin writes to the terminal as the terminal itself shows keys until the line is there."""
     script(HELLO)
     echo = "from contextlib import suppress\nwith suppress(OSError):\n    open('/dev/tty', 'w').write('half a thou')\n"
@@ -142,7 +140,7 @@ def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(
     assert window.end() == 0
 
 
-def test_the_end_names_the_commands_that_end_with_it(chat, script, talker) -> None:
+def test_end_names_the_commands_that_end_with_it(chat, script, talker) -> None:
     talker.write(
         "worker.yaml",
         f"{talker.read('worker.yaml')}".replace("pattern: echo", "pattern: sleep 500"),
@@ -183,7 +181,7 @@ def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(
 
 
 @pytest.mark.long
-def test_a_paste_and_alt_enter_make_one_message_of_several_lines(chat, script) -> None:
+def test_paste_and_alt_enter_make_one_multiline_message(chat, script) -> None:
     script('{text: "Got <{task}>."}')
     window = chat().ready()
     window.type("\x1b[200~one\ntwo\x1b[201~")
@@ -207,7 +205,7 @@ def test_ctrl_c_clears_the_line_and_twice_leaves(chat, script) -> None:
 
 
 @pytest.mark.long
-def test_history_outlives_a_conversation_and_is_searched(chat, script, talker) -> None:
+def test_history_outlives_a_conversation_and_can_be_searched(chat, script, talker) -> None:
     script(*[HELLO] * 4)
     window = chat(MY_TOKEN="sesame-open-now").ready()
     window.say("alpha beta")
@@ -252,7 +250,7 @@ def test_commands_tools_and_files_are_completed(chat, script, talker) -> None:
 
 
 @pytest.mark.long
-def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
+def test_command_of_the_person_runs_without_asking_and_is_reported(chat, script) -> None:
     script(HELLO)
     window = chat().ready()
     window.say("!touch b.txt && ls b*")
@@ -274,7 +272,7 @@ def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
 
 
 @pytest.mark.long
-def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
+def test_shift_tab_cycles_through_the_modes(chat, script, talker) -> None:
     script(WRITE, "{text: one}", WRITE, "{text: two}", WRITE)
     window = chat().ready()
     window.type("half a line" + BACK_TAB)
@@ -307,7 +305,7 @@ def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
         (["--read-only"], ["ask, read-only", "ask, read-only"]),
     ],
 )
-def test_modes_that_the_flags_do_not_allow_are_left_out(chat, script, flags, modes) -> None:
+def test_modes_that_the_flags_forbid_are_omitted(chat, script, flags, modes) -> None:
     script(HELLO)
     window = chat(*flags).ready()
     for mode in modes:
@@ -316,7 +314,7 @@ def test_modes_that_the_flags_do_not_allow_are_left_out(chat, script, flags, mod
 
 
 @pytest.mark.long
-def test_a_narrow_terminal_and_another_size(chat, script) -> None:
+def test_narrow_or_resized_terminal_is_drawn_correctly(chat, script) -> None:
     script('{text: "' + "word " * 30 + '"}', HELLO)
     window = chat(columns=40, rows=12).ready()
     assert len(window.lines[-1]) < 40
@@ -331,7 +329,7 @@ def test_a_narrow_terminal_and_another_size(chat, script) -> None:
 
 
 @pytest.mark.long
-def test_run_stays_after_the_first_answer(chat, script) -> None:
+def test_run_with_i_stays_after_the_first_answer(chat, script) -> None:
     script(HELLO, '{text: "And {task}."}')
     window = chat("-i", "first", command="run")
     window.see("> first", "Hello, first!")
@@ -342,7 +340,7 @@ def test_run_stays_after_the_first_answer(chat, script) -> None:
 
 
 @pytest.mark.long
-def test_a_dumb_terminal_is_talked_to_line_by_line(chat, script) -> None:
+def test_dumb_terminal_works_line_by_line(chat, script) -> None:
     script(HELLO, WRITE, '{text: "Done."}')
     window = chat(TERM="dumb")
     window.see("Ctrl+D leaves.\n>")
@@ -358,7 +356,7 @@ def test_a_dumb_terminal_is_talked_to_line_by_line(chat, script) -> None:
 
 
 @pytest.mark.long
-def test_terminated_it_leaves_in_order(chat, words, talker) -> None:
+def test_sigterm_ends_the_chat_in_order(chat, words, talker) -> None:
     window = chat("-m", "pipe:words").ready()
     window.say("first")
     words("beginning|")
@@ -370,7 +368,7 @@ def test_terminated_it_leaves_in_order(chat, words, talker) -> None:
 
 
 @pytest.mark.long
-def test_terminated_at_a_question_it_gives_the_terminal_back(chat, script, talker) -> None:
+def test_sigterm_at_a_question_restores_the_terminal(chat, script, talker) -> None:
     script(WRITE)
     window = chat().ready()
     window.say("go")

@@ -98,7 +98,7 @@ def new_pane(
     )
 
 
-def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
+def test_session_is_picked_and_resumed(new_pane, script) -> None:
     script('{text: "**Hello**, {task}!"}')
     pane = new_pane("one")
     pane.chat()
@@ -118,7 +118,7 @@ def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
 
 
 @pytest.mark.long
-def test_ctrl_z_gives_the_shell_its_terminal_and_fg_the_line_back(new_pane, script) -> None:
+def test_ctrl_z_restores_the_terminal_and_fg_the_line(new_pane, script) -> None:
     script(HELLO)
     pane = new_pane("one")
     pane.chat()
@@ -133,9 +133,7 @@ def test_ctrl_z_gives_the_shell_its_terminal_and_fg_the_line_back(new_pane, scri
 
 
 @pytest.mark.long
-def test_two_conversations_in_one_folder_do_not_disturb_each_other(
-    new_pane, script, talker
-) -> None:
+def test_conversations_in_one_folder_do_not_disturb_each_other(new_pane, script, talker) -> None:
     script(HELLO, '{text: "Again {task}."}')
     panes = [new_pane("one"), new_pane("two")]
     for number, pane in enumerate(panes):
@@ -153,7 +151,7 @@ def test_two_conversations_in_one_folder_do_not_disturb_each_other(
 
 
 @pytest.mark.long
-def test_a_tool_is_called_by_a_form(new_pane, script) -> None:
+def test_tool_is_called_by_a_form(new_pane, script) -> None:
     script(HELLO)
     pane = new_pane("one")
     pane.chat()
@@ -167,7 +165,7 @@ def test_a_tool_is_called_by_a_form(new_pane, script) -> None:
     pane.see("by hand", "· ask")
 
 
-def test_a_terminal_that_becomes_narrower_shows_every_word_once(new_pane, words) -> None:
+def test_terminal_that_becomes_narrower_shows_every_word_once(new_pane, words) -> None:
     pane = new_pane("one")
     pane.chat("-m", "pipe:words")
     pane.enter("go")

@@ -66,7 +66,9 @@ def suite(*words: str) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.needs("conformance")
-def test_the_scenarios_of_servers(tester: Project, start: Callable[..., Started]) -> None:
+def test_server_scenarios_of_the_conformance_suite_pass(
+    tester: Project, start: Callable[..., Started]
+) -> None:
     http = Http(start("serve", "mcp", str(HERE / "worker.yaml"), "--http", "0"))
     port = int(http.url.rsplit(":", 1)[1].removesuffix("/mcp"))
 
@@ -89,7 +91,7 @@ def test_the_scenarios_of_servers(tester: Project, start: Callable[..., Started]
 @pytest.mark.long
 @pytest.mark.needs("conformance")
 @pytest.mark.parametrize("scenario", AS_CLIENT.split())
-def test_a_scenario_of_clients(scenario: str) -> None:
+def test_client_scenario_of_the_conformance_suite_passes(scenario: str) -> None:
     client = f"{shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'client.py'))}"
     words = suite("client", "--scenario", scenario, "--command", client, "--timeout", "90000")
     done = subprocess.run(words, capture_output=True, text=True, timeout=110, check=False)

@@ -99,7 +99,7 @@ def answering(project: Project, mode: str, tool: str, **answer: Any) -> tuple[st
 
 
 @both
-def test_a_tool_asks_the_user_of_the_client(asker: Project, mode: str) -> None:
+def test_tool_asks_the_user_of_the_client(asker: Project, mode: str) -> None:
     given = {"size": "large", "colours": ["red"]}
     text, (form,) = answering(asker, mode, "order", action="accept", content=given)
     assert text == '{"size":"large","colours":["red"],"name":null,"count":2}'
@@ -122,7 +122,7 @@ def test_unanswered_form_has_no_values(asker: Project, mode: str, action: str) -
 
 
 @both
-def test_an_answer_that_does_not_fit_is_an_error(asker: Project, mode: str) -> None:
+def test_invalid_answer_is_an_error(asker: Project, mode: str) -> None:
     text, _ = answering(
         asker, mode, "order", action="accept", content={"size": "huge", "colours": []}
     )
@@ -137,7 +137,7 @@ def test_nested_fields_cannot_be_asked_in_forms(asker: Project, mode: str) -> No
     assert forms == []
 
 
-def test_choices_with_titles_stay_as_they_are() -> None:
+def test_titled_choices_are_unchanged() -> None:
     titled = [{"const": "a", "title": "The first"}]
     fields: dict[str, Any] = {
         "one": {"type": "string", "oneOf": titled},
@@ -153,13 +153,13 @@ def test_choices_with_titles_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     "field", [{"type": "array", "items": {"type": "string"}}, {"type": "object"}, {}, True]
 )
-def test_other_fields_are_refused(field: Any) -> None:
+def test_unsupported_fields_are_refused(field: Any) -> None:
     with pytest.raises(ToolError, match="the field 'it' cannot be asked"):
         flat_schema({"type": "object", "properties": {"it": field}})
 
 
 @both
-def test_a_sound_is_audio_and_a_text_with_an_address_a_resource(asker: Project, mode: str) -> None:
+def test_sound_is_audio_and_text_with_an_address_is_a_resource(asker: Project, mode: str) -> None:
     async def use(client: Client) -> Any:
         return [await client.call_tool(name, {}) for name in ("sound", "note")]
 

@@ -64,7 +64,7 @@ def test_prompts_are_listed_filled_in_and_completed(suite: Project, mode: str) -
         ("test_simple_prompt", {"more": "a"}, "has no argument 'more'"),
     ],
 )
-def test_a_prompt_that_cannot_be_filled_in_says_why(
+def test_invalid_prompt_args_are_reported(
     suite: Project, mode: str, name: str, args: dict[str, str], told: str
 ) -> None:
     async def use(client: Client) -> None:
@@ -75,7 +75,7 @@ def test_a_prompt_that_cannot_be_filled_in_says_why(
 
 
 @both
-def test_resources_are_listed_and_read_and_that_is_recorded(suite: Project, mode: str) -> None:
+def test_resources_are_listed_read_and_logged(suite: Project, mode: str) -> None:
     async def use(client: Client) -> Any:
         listed = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
@@ -131,7 +131,9 @@ class Tasks(Notes):
 
 
 @both
-def test_toolsets_of_a_module_offer_theirs(project: Project, mode: str) -> None:
+def test_toolsets_of_a_module_offer_their_prompts_and_resources(
+    project: Project, mode: str
+) -> None:
     project.write("tools.py", OF_A_MODULE)
     project.write(
         "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Notes, Tasks]}}\n"
@@ -163,7 +165,7 @@ def test_toolsets_of_a_module_offer_theirs(project: Project, mode: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
 @pytest.mark.parametrize(("level", "heard"), [(None, 0), ("info", 3), ("warning", 0)])
-def test_log_messages_come_to_a_client_that_has_named_a_level(
+def test_log_messages_reach_a_client_that_set_a_level(
     suite: Project, level: Any, heard: int
 ) -> None:
     logged = list[str]()
@@ -185,7 +187,7 @@ PARTS = st.text(st.characters(exclude_characters="/"), min_size=1)
 
 
 @given(first=PARTS, rest=PARTS)
-def test_a_template_gives_the_parts_of_a_uri(first: str, rest: str) -> None:
+def test_template_returns_the_parts_of_a_uri(first: str, rest: str) -> None:
     spec = ResourceSpec("n://{a}/b/{+c}", "n")
     assert spec.match(f"n://{first}/b/{rest}") == {"a": first, "c": rest}
     assert spec.match(f"n://{first}/b/{rest}/{first}") == {"a": first, "c": f"{rest}/{first}"}

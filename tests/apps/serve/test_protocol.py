@@ -202,7 +202,7 @@ def recorded(project: Project) -> list[Event]:
 
 
 @both
-def test_a_client_sees_what_it_may_call_and_what_that_does(helper: Project, mode: str) -> None:
+def test_client_sees_the_callable_tools_and_their_effects(helper: Project, mode: str) -> None:
     async def use(client: Client) -> Any:
         return {tool.name: tool for tool in (await client.list_tools()).tools}
 
@@ -232,7 +232,7 @@ def test_pre_approved_call_runs_and_returns_data(helper: Project, mode: str) -> 
 
 
 @both
-def test_the_user_of_the_client_is_asked_what_would_run_and_why(helper: Project, mode: str) -> None:
+def test_user_of_the_client_is_asked_with_the_action_and_reason(helper: Project, mode: str) -> None:
     asked = Asked()
     args = {"path": "a.txt", "content": "one\n\x1b[2Jtwo"}
     result = call_one(helper, mode, "write_file", args, elicitation_callback=asked)
@@ -259,7 +259,7 @@ def test_the_user_of_the_client_is_asked_what_would_run_and_why(helper: Project,
     ],
     ids=["decline", "cancel", "no", "nothing"],
 )
-def test_whatever_is_not_a_yes_is_a_no(helper: Project, mode: str, asked: Asked) -> None:
+def test_unclear_answer_is_a_no(helper: Project, mode: str, asked: Asked) -> None:
     result = call_one(
         helper, mode, "write_file", {"path": "a.txt", "content": "x"}, elicitation_callback=asked
     )
@@ -271,7 +271,7 @@ def test_whatever_is_not_a_yes_is_a_no(helper: Project, mode: str, asked: Asked)
 
 
 @both
-def test_a_client_that_cannot_ask_is_told_so(helper: Project, mode: str) -> None:
+def test_client_that_cannot_ask_gets_a_denial_that_says_so(helper: Project, mode: str) -> None:
     result = call_one(helper, mode, "write_file", {"path": "a.txt", "content": "x"})
     assert result.is_error
     assert "write_file was not called; denied" in text_of(result)
@@ -280,7 +280,7 @@ def test_a_client_that_cannot_ask_is_told_so(helper: Project, mode: str) -> None
 
 
 @both
-def test_the_question_of_a_tool_needs_a_client_that_can_ask(helper: Project, mode: str) -> None:
+def test_question_of_a_tool_needs_a_client_that_can_ask(helper: Project, mode: str) -> None:
     result = call_one(helper, mode, "choose", {})
     assert result.is_error
     told = "choose has a question, and this client cannot ask its user, because it does not support elicitation: Which?"
@@ -309,7 +309,7 @@ def test_blocked_and_unknown_tools_are_refused(helper: Project, mode: str) -> No
 
 
 @both
-def test_the_worker_itself_takes_a_task(helper: Project, mode: str) -> None:
+def test_worker_tool_accepts_a_task(helper: Project, mode: str) -> None:
     asked, told = Asked(), list[tuple[float, str | None]]()
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -331,13 +331,13 @@ def test_the_worker_itself_takes_a_task(helper: Project, mode: str) -> None:
         assert len(list(session_files())) == 2
 
 
-def test_a_task_that_cannot_ask_is_denied_its_calls(helper: Project) -> None:
+def test_task_without_a_way_to_ask_is_denied_its_calls(helper: Project) -> None:
     result = call_one(helper, OLDER, "run_helper", {"task": "write a report"})
     assert "forge could not ask" in text_of(result)
     assert not (helper.folder / "report.md").exists()
 
 
-def test_a_worker_that_fails_is_an_error_of_the_call(helper: Project) -> None:
+def test_failing_worker_is_an_error_of_the_call(helper: Project) -> None:
     helper.write("script.yaml", "turns: []")
     result = call_one(helper, OLDER, "run_helper", {"task": "write a report"})
     assert result.is_error
@@ -345,7 +345,7 @@ def test_a_worker_that_fails_is_an_error_of_the_call(helper: Project) -> None:
 
 
 @both
-def test_a_client_that_cancels_interrupts_the_call(helper: Project, mode: str) -> None:
+def test_cancelling_client_interrupts_the_call(helper: Project, mode: str) -> None:
     async def use(client: Client) -> None:
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             assert (progress / (total or 1), message) == (0.5, "halfway")
@@ -366,7 +366,7 @@ def test_a_client_that_cancels_interrupts_the_call(helper: Project, mode: str) -
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("mode", "many"), [(OLDER, 300), (NEWER, 1000)])
-def test_a_thousand_calls_at_once_are_bounded(helper: Project, mode: str, many: int) -> None:
+def test_thousand_concurrent_calls_are_bounded(helper: Project, mode: str, many: int) -> None:
     results = list[Any]()
 
     async def use(client: Client) -> None:
@@ -387,7 +387,7 @@ def test_a_thousand_calls_at_once_are_bounded(helper: Project, mode: str, many: 
     )
 
 
-def test_secrets_do_not_leave_and_what_is_too_large_is_cut(
+def test_secrets_are_redacted_and_large_results_cut(
     helper: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-very-secret-thing-0123456789")
@@ -403,7 +403,7 @@ def test_secrets_do_not_leave_and_what_is_too_large_is_cut(
 
 
 @both
-def test_clients_hear_of_new_tools(
+def test_clients_are_notified_of_new_tools(
     helper: Project, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "CHECK_INTERVAL", 0.05)
@@ -444,7 +444,7 @@ def test_clients_hear_of_new_tools(
     assert "greet" in start_loop(work)
 
 
-def test_clients_do_not_hear_of_tools_that_look_the_same(
+def test_clients_are_not_notified_of_equal_tools(
     helper: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "CHECK_INTERVAL", 0.01)
@@ -467,7 +467,7 @@ def test_clients_do_not_hear_of_tools_that_look_the_same(
     assert found == [{"early", "late", "run_helper"}]
 
 
-def test_the_session_tells_what_a_client_did(helper: Project) -> None:
+def test_session_log_contains_the_calls_of_a_client(helper: Project) -> None:
     async def use(client: Client) -> None:
         await client.call_tool("add", {"a": 1, "b": 2})
         await client.call_tool("write_file", {"path": "a.txt", "content": "x"})
@@ -494,7 +494,7 @@ def test_served_session_cannot_be_resumed(helper: Project) -> None:
         last_session(load_worker(helper.folder / "worker.yaml"), helper.folder)
 
 
-def test_an_answer_for_another_call_counts_for_none(helper: Project) -> None:
+def test_answer_to_another_call_does_not_count(helper: Project) -> None:
     async def use(client: Client) -> Any:
         first = await client.session.call_tool(
             "write_file", {"path": "a.txt", "content": "x"}, allow_input_required=True
@@ -524,9 +524,7 @@ def test_an_answer_for_another_call_counts_for_none(helper: Project) -> None:
     assert not list(helper.folder.glob("?.txt"))
 
 
-def test_a_question_that_nobody_answers_is_a_no(
-    helper: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unanswered_question_is_a_no(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forge_cli.apps.serve.calls.ANSWER_TIMEOUT", 0.2)
     done = anyio.Event()
 

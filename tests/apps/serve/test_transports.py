@@ -111,7 +111,7 @@ async def use_everything(client: Client) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [OLDER, NEWER])
-def test_the_official_client_over_the_standard_streams(
+def test_official_client_works_over_standard_streams(
     tester: Project, warm: Warm, mode: str
 ) -> None:
     async def work() -> list[str]:
@@ -136,7 +136,7 @@ def test_serve_without_a_worker_offers_tools_that_need_none(tester: Project, war
     assert "two" in read
 
 
-def test_standard_output_is_the_protocols_alone(
+def test_standard_output_carries_only_the_protocol(
     server: Callable[..., Started], tester: Project
 ) -> None:
     done, answers = exchange(
@@ -149,7 +149,7 @@ def test_standard_output_is_the_protocols_alone(
     assert "-- completed: 0 turns, 1 call" in ended
 
 
-def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[..., Started]) -> None:
+def test_invalid_message_is_answered_and_the_next_one_read(server: Callable[..., Started]) -> None:
     lines = [
         "garbage",
         "[]",
@@ -179,7 +179,7 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
 
 
 @pytest.mark.long
-def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(
+def test_message_over_the_limit_is_answered_with_its_id(
     server: Callable[..., Started],
 ) -> None:
     head = {"jsonrpc": "2.0", "id": 20, "method": "tools/call"}
@@ -202,7 +202,7 @@ def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(
     assert not by_id(answers)[2]["result"].get("isError")
 
 
-def test_calls_before_the_handshake_reach_nothing(
+def test_calls_before_the_handshake_are_refused(
     server: Callable[..., Started], tester: Project
 ) -> None:
     done, answers = exchange(server("worker.yaml"), call_request(2, "chatty"))
@@ -212,9 +212,7 @@ def test_calls_before_the_handshake_reach_nothing(
 
 
 @pytest.mark.long
-def test_a_call_at_work_ends_with_the_input(
-    server: Callable[..., Started], tester: Project
-) -> None:
+def test_running_call_ends_with_the_input(server: Callable[..., Started], tester: Project) -> None:
     os.mkfifo(tester.folder / "gate")
     done, _ = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, call_request(2, "hold"))
     assert done.code == 0, done.err
@@ -224,9 +222,7 @@ def test_a_call_at_work_ends_with_the_input(
     assert "-- completed: 0 turns, 1 call" in shown
 
 
-def test_a_worker_that_is_wrong_is_one_sentence(
-    server: Callable[..., Started], tester: Project
-) -> None:
+def test_invalid_worker_is_one_message(server: Callable[..., Started], tester: Project) -> None:
     tester.write("wrong.yaml", "name: w\ntoolsets: {shel: {}}\n")
     done, answers = exchange(server("wrong.yaml"))
     assert (done.code, answers) == (3, [])
@@ -259,7 +255,7 @@ def http(server: Callable[..., Started]) -> Http:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [OLDER, NEWER])
-def test_the_official_client_over_http(http: Http, tester: Project, mode: str) -> None:
+def test_official_client_works_over_http(http: Http, tester: Project, mode: str) -> None:
     async def work() -> list[str]:
         headers = {"Authorization": f"Bearer {http.token}"}
         with anyio.fail_after(60):
@@ -302,7 +298,7 @@ def test_requests_need_the_token_and_web_pages_are_refused(http: Http) -> None:
     assert huge.status_code == 413
 
 
-def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., Started]) -> None:
+def test_taken_port_is_one_message(http: Http, server: Callable[..., Started]) -> None:
     port = re.search(r":(\d+)/", http.url)
     assert port
     done, _ = exchange(server("worker.yaml", "--http", port[1]))
@@ -313,7 +309,7 @@ def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., 
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_it_in_order(
+def test_signals_end_the_server_in_order(
     tester: Project, start: Callable[..., Started], number: signal.Signals, code: int
 ) -> None:
     os.mkfifo(tester.folder / "gate")
@@ -333,9 +329,7 @@ def test_signals_end_it_in_order(
 
 
 @pytest.mark.long
-def test_a_tool_that_holds_everything_up_is_left_behind(
-    project: Project, start: Callable[..., Started]
-) -> None:
+def test_blocking_tool_is_abandoned(project: Project, start: Callable[..., Started]) -> None:
     project.write(
         "worker.yaml",
         "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [stay], approval: {default: preApproved}}}\n",
@@ -356,9 +350,7 @@ def test_a_tool_that_holds_everything_up_is_left_behind(
     assert "-- interrupted" in shown
 
 
-def test_a_server_that_nobody_used_leaves_no_session(
-    server: Callable[..., Started], tester: Project
-) -> None:
+def test_unused_server_leaves_no_session(server: Callable[..., Started], tester: Project) -> None:
     done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED)
     assert done.code == 0, done.err
     instructions = answers[0]["result"]["instructions"]
@@ -368,7 +360,7 @@ def test_a_server_that_nobody_used_leaves_no_session(
 
 
 @pytest.mark.long
-def test_forge_is_a_client_of_forge(tester: Project, warm: Warm) -> None:
+def test_forge_can_be_a_client_of_forge(tester: Project, warm: Warm) -> None:
     inner = {
         "command": str(warm.forge),
         "args": ["serve", "mcp", "worker.yaml"],

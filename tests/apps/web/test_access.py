@@ -31,7 +31,7 @@ def refused(
     return PageAccess(8000, host, SECRET).refuse(method, path, headers(**more))
 
 
-def test_the_page_itself_gets_through() -> None:
+def test_requests_of_the_page_are_accepted() -> None:
     assert refused() is None
     for host in ("127.0.0.1:8000", "localhost:8000", "[::1]:8000"):
         access = PageAccess(8000, secret=SECRET)
@@ -75,7 +75,7 @@ def test_the_page_itself_gets_through() -> None:
         {"authorization": "Bearer \u00fc\u00ff"},
     ],
 )
-def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
+def test_request_from_elsewhere_is_refused(given: dict[str, Any]) -> None:
     for path in ("/api/state", "/api/sessions/x/events"):
         found = PageAccess(8000, secret=SECRET).refuse("GET", path, headers(**given))
         assert found
@@ -83,7 +83,7 @@ def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/nowhere"])
-def test_the_files_of_the_page_need_no_token_but_their_own_name(path: str) -> None:
+def test_static_files_need_the_host_name_but_no_token(path: str) -> None:
     assert refused(path=path, authorization=[]) is None
     for given in (
         {"host": "evil.example:8000"},
@@ -97,7 +97,7 @@ def ask(access: PageAccess, secret: str) -> RefusedRequest | None:
     return access.refuse("GET", "/api/state", headers(authorization=f"Bearer {secret}"))
 
 
-def test_a_secret_is_exchanged_once_and_is_no_token_then() -> None:
+def test_secret_is_exchanged_once_and_is_not_a_token() -> None:
     access = PageAccess(8000, secret=SECRET)
     for wrong in ("", SECRET[1:], f"{SECRET}x", "\u00fc"):
         assert access.exchange(wrong) is None
@@ -114,7 +114,7 @@ def test_a_secret_is_exchanged_once_and_is_no_token_then() -> None:
     assert ask(access, token) is None
 
 
-def test_the_program_that_uses_a_secret_keeps_it_for_itself() -> None:
+def test_program_that_uses_a_secret_keeps_it() -> None:
     access = PageAccess(8000, secret=SECRET)
     assert ask(access, SECRET) is None
     assert access.exchange(SECRET) is None
@@ -131,7 +131,7 @@ ADDRESSES = [
 ]
 
 
-def test_only_the_address_that_was_printed_gives_a_token(project: Project) -> None:
+def test_only_the_printed_address_gives_a_token(project: Project) -> None:
     async def story(browser: Browser) -> None:
         secret = browser.access.secret
         async with httpx2.AsyncClient(
@@ -167,7 +167,7 @@ def test_other_methods_are_refused(method: str) -> None:
     assert found.status == 403
 
 
-def test_a_body_is_bounded_by_what_it_says() -> None:
+def test_body_is_limited_by_its_declared_length() -> None:
     for size in (str(MAX_BODY + 1), "-1", "x", ""):
         found = refused("POST", content_type="application/json", content_length=size)
         assert found
@@ -175,7 +175,7 @@ def test_a_body_is_bounded_by_what_it_says() -> None:
     assert refused("POST", content_type="application/json", content_length=str(MAX_BODY)) is None
 
 
-def test_another_address_is_reached_by_its_own_name_only() -> None:
+def test_other_address_is_reachable_only_by_its_own_name() -> None:
     away = PageAccess(8000, "192.168.1.5", SECRET)
     assert away.refuse("GET", "/api/state", headers(host="192.168.1.5:8000")) is None
     assert away.refuse("GET", "/api/state", headers(host="192.168.1.6:8000"))
@@ -188,12 +188,12 @@ def test_another_address_is_reached_by_its_own_name_only() -> None:
     assert "http://[::1]:8000/?secret=" in PageAccess(8000, "::1", SECRET).url
 
 
-def test_secrets_differ() -> None:
+def test_secrets_are_random() -> None:
     assert PageAccess(1).secret != PageAccess(1).secret
     assert len(PageAccess(1).secret) >= 43
 
 
-def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
+def test_running_server_refuses_other_requests(project: Project) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x\nmodel: script:s.yaml\n")
     project.write("s.yaml", "turns: [{text: hello}]")
     own = {"Content-Type": "application/json"}
@@ -250,7 +250,7 @@ STRANGERS = [
 """A path, what a client takes that comes from another site, and whether it is shown a page."""
 
 
-def test_a_browser_that_comes_from_elsewhere_is_told_what_to_do(project: Project) -> None:
+def test_browser_from_elsewhere_gets_instructions(project: Project) -> None:
     async def story(browser: Browser) -> None:
         async with httpx2.AsyncClient(
             base_url=browser.client.base_url, trust_env=False
@@ -296,7 +296,7 @@ MISSING = [
 ]
 
 
-def test_a_file_that_is_not_there_is_not_found(project: Project) -> None:
+def test_missing_file_is_not_found(project: Project) -> None:
     async def story(browser: Browser) -> None:
         for name in MISSING:
             answer = await browser.client.get(f"/static/{name}")
@@ -309,7 +309,7 @@ def test_a_file_that_is_not_there_is_not_found(project: Project) -> None:
     play(project, story)
 
 
-def test_every_response_forbids_what_the_page_does_not_need(project: Project) -> None:
+def test_response_headers_forbid_unneeded_features(project: Project) -> None:
     async def story(browser: Browser) -> None:
         for path in (
             "/",
@@ -335,7 +335,7 @@ def test_every_response_forbids_what_the_page_does_not_need(project: Project) ->
     play(project, story)
 
 
-def test_bodies_are_bounded_and_have_to_be_json(project: Project) -> None:
+def test_bodies_are_bounded_and_must_be_json(project: Project) -> None:
     async def story(browser: Browser) -> None:
         own = {"Content-Type": "application/json"}
 

@@ -78,7 +78,7 @@ def web(start: Callable[..., Started]) -> Callable[..., Page]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_everything_and_saves_the_session(
+def test_signal_ends_the_server_and_saves_the_session(
     web: Callable[..., Page], tester: Project, number: signal.Signals, code: int
 ) -> None:
     tester.write(
@@ -100,7 +100,7 @@ def test_a_signal_ends_everything_and_saves_the_session(
 
 
 @pytest.mark.long
-def test_a_tool_that_will_not_end_is_left_behind(web: Callable[..., Page], tester: Project) -> None:
+def test_tool_that_does_not_end_is_abandoned(web: Callable[..., Page], tester: Project) -> None:
     tester.write("tools.py", STUBBORN)
     tester.write("worker.yaml", STUBBORN_WORKER)
     tester.write("script.yaml", SLOW.replace("hold", "stay"))
@@ -118,7 +118,7 @@ def test_a_tool_that_will_not_end_is_left_behind(web: Callable[..., Page], teste
     assert "-- interrupted" in tester.forge("sessions", "show", session).stdout
 
 
-def test_one_line_a_session_and_nothing_on_standard_output(
+def test_web_command_prints_one_line_for_each_session(
     web: Callable[..., Page], tester: Project
 ) -> None:
     page = web(CI="1")
@@ -130,7 +130,9 @@ def test_one_line_a_session_and_nothing_on_standard_output(
     assert done.err.removeprefix("  Ctrl+C ends it\n") == f"  tester  {session}\n"
 
 
-def test_a_port_in_use(web: Callable[..., Page], cli: Callable[..., Done], tester: Project) -> None:
+def test_port_in_use_is_reported(
+    web: Callable[..., Page], cli: Callable[..., Done], tester: Project
+) -> None:
     page = web()
     done = cli("web", "--no-open", "--port", str(page.port))
     assert (done.code, done.out) == (1, "")
@@ -147,7 +149,7 @@ def test_a_port_in_use(web: Callable[..., Page], cli: Callable[..., Done], teste
         (["-C", "nowhere"], 2, "there is no such folder"),
     ],
 )
-def test_what_cannot_be_started_is_a_sentence(
+def test_impossible_start_is_one_message(
     cli: Callable[..., Done], tester: Project, words: list[str], code: int, sentence: str
 ) -> None:
     done = cli("web", *words, "--no-open")
@@ -156,7 +158,7 @@ def test_what_cannot_be_started_is_a_sentence(
     assert "Traceback" not in done.err
 
 
-def test_others_may_connect_where_that_was_said(
+def test_remote_connections_need_allow_remote(
     start: Callable[..., Started], tester: Project
 ) -> None:
     started = start("web", "--host", "0.0.0.0", "--allow-remote", "--no-open")
@@ -165,7 +167,7 @@ def test_others_may_connect_where_that_was_said(
     assert page.ask("/api/state")["folder"] == str(tester.folder)
 
 
-def test_the_page_needs_no_engine_before_somebody_wants_a_session(tester: Project) -> None:
+def test_page_needs_no_engine_before_a_session_starts(tester: Project) -> None:
     code = """
 import sys
 import forge_cli.apps.web.command
@@ -180,7 +182,7 @@ print(sorted(name for name in sys.modules if name.startswith(heavy) and name not
 
 
 @pytest.mark.parametrize("words", [("web", "--no-open", "--port"), ("serve", "mcp", "--http")])
-def test_a_port_that_cannot_be(cli, words: tuple[str, ...]) -> None:
+def test_invalid_port_is_an_error(cli, words: tuple[str, ...]) -> None:
     done = cli(*words, "65536")
     assert (done.code, done.err) == (
         2,

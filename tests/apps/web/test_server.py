@@ -113,7 +113,7 @@ def kinds(lines: list[Line]) -> list[str]:
     return [line.type for line in lines]
 
 
-def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> None:
+def test_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> None:
     async def story(browser: Browser) -> Any:
         session = await browser.start()
         tab = await browser.open(session)
@@ -156,7 +156,7 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
     )
 
 
-def test_a_page_that_only_reads_writes_nothing(tester: Project) -> None:
+def test_reading_page_writes_nothing(tester: Project) -> None:
     async def story(browser: Browser) -> Any:
         session = await browser.start()
         tab = await browser.open(session)
@@ -168,7 +168,7 @@ def test_a_page_that_only_reads_writes_nothing(tester: Project) -> None:
     assert not (tester.folder / "a.py").exists()
 
 
-def test_the_mode_is_shown_and_can_be_changed(tester: Project) -> None:
+def test_mode_is_shown_and_can_be_changed(tester: Project) -> None:
     script(tester, calls(("write_file", {"path": "a.txt", "content": "x"})), "Done: {task}")
 
     async def story(browser: Browser) -> str:
@@ -192,7 +192,7 @@ def test_the_mode_is_shown_and_can_be_changed(tester: Project) -> None:
     assert "approvalRequired" not in kinds(lines)
 
 
-def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
+def test_input_line_has_the_same_meaning_as_in_the_terminal(tester: Project) -> None:
     tester.write("notes.md", "Butter\n")
     script(tester, calls(("write_file", {"path": "a.txt", "content": "x = 1\n"})), "Done: {task}")
 
@@ -233,9 +233,7 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
     assert not (tester.folder / "a.txt").exists()
 
 
-def test_a_message_is_as_long_as_one_of_the_command_line_at_most(
-    tester: Project, monkeypatch
-) -> None:
+def test_message_length_is_limited_as_on_the_command_line(tester: Project, monkeypatch) -> None:
     monkeypatch.setattr("forge_cli.apps.web.api.MAX_TASK_BYTES", 1000)
     monkeypatch.setattr("forge_cli.apps.web.api.MAX_BODY", 5000)
     script(tester, "Done.")
@@ -256,7 +254,7 @@ def test_a_message_is_as_long_as_one_of_the_command_line_at_most(
     play(tester, story)
 
 
-def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(
+def test_message_can_be_edited_after_going_back(
     tester: Project,
 ) -> None:
     script(tester, "One.", calls(("write_file", {"path": "a.txt", "content": "x"})), "Two.")
@@ -277,7 +275,7 @@ def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(
     assert "the conversation went back: the model does not read" in html
 
 
-def test_an_edited_worker_is_told_and_no_word_of_forge_is_the_persons(tester: Project) -> None:
+def test_edited_worker_is_announced_and_not_as_the_user(tester: Project) -> None:
     script(tester, "One.", "Two.")
 
     async def story(browser: Browser) -> list[Json]:
@@ -297,7 +295,7 @@ def test_an_edited_worker_is_told_and_no_word_of_forge_is_the_persons(tester: Pr
     assert "the model is told: Since this session began" in said[3][1]
 
 
-def test_tries_of_a_model_are_one_warning_that_counts() -> None:
+def test_model_retries_are_one_warning_with_a_count() -> None:
     tries = [
         StatusEvent.of("warning", StatusNotice.of_retry(RetryNotice("it broke off", wait, n, 5)))
         for wait, n in ((0.5, 2), (1, 3))
@@ -315,7 +313,7 @@ def test_tries_of_a_model_are_one_warning_that_counts() -> None:
     assert "The answer is incomplete" in shown[2][1]
 
 
-def test_a_try_that_came_to_nothing_leaves_no_text() -> None:
+def test_failed_attempt_leaves_no_text() -> None:
     """Neither before the next try, nor below the error, which would hide its way to try again."""
     drawing = SessionDrawing("s")
     again, over = (
@@ -348,7 +346,7 @@ def test_a_try_that_came_to_nothing_leaves_no_text() -> None:
     ]
 
 
-def test_an_answer_that_was_cut_off_comes_before_the_reason() -> None:
+def test_cut_answer_precedes_its_reason() -> None:
     drawing = SessionDrawing("s")
     half, nothing = (
         MessageEvent(Message("assistant", text, ()), cut_off=True)
@@ -361,7 +359,7 @@ def test_an_answer_that_was_cut_off_comes_before_the_reason() -> None:
     assert [item["key"] for item in drawing.history(0)] == ["a.0", "e0", "e2"]
 
 
-def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:
+def test_no_with_a_reason_is_sent_to_the_model(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
@@ -377,7 +375,7 @@ def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:
     assert not (tester.folder / "a.py").exists()
 
 
-def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
+def test_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
     script(tester, calls(("add", {"a": 1})), calls(("add", {"a": 1})), "over")
 
     async def story(browser: Browser) -> list[str]:
@@ -403,7 +401,7 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
 
 
 @pytest.mark.parametrize(("choice", "asked"), [("session", 2), ("session2", 1)])
-def test_every_call_of_a_tool_is_a_choice_of_its_own(
+def test_grant_for_every_call_of_a_tool_is_a_separate_choice(
     tester: Project, choice: str, asked: int
 ) -> None:
     tester.write("worker.yaml", WORKER.replace("{default: preApproved, tools: {add: ask}}", "{}"))
@@ -430,9 +428,7 @@ def test_every_call_of_a_tool_is_a_choice_of_its_own(
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("choice", ["once", "no"])
-def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
-    tester: Project, choice: str
-) -> None:
+def test_rule_set_answer_is_asked_once_and_stored(tester: Project, choice: str) -> None:
     tester.write("worker.yaml", "name: tester\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n")
     tester.write("Makefile", "build:\n\techo built > out\n")
     script(tester, calls(("shell", {"command": "make build"})), "done")
@@ -462,7 +458,7 @@ def test_rule_sets_are_asked_about_once_and_the_answer_is_kept(
     assert (tester.folder / "out").exists() == (choice == "once")
 
 
-def test_the_first_answer_counts_and_every_tab_sees_it(tester: Project) -> None:
+def test_first_answer_counts_and_every_tab_shows_it(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         one, other = await browser.open(session), await browser.open(session)
@@ -482,7 +478,7 @@ def test_the_first_answer_counts_and_every_tab_sees_it(tester: Project) -> None:
     assert not (tester.folder / "a.py").exists()
 
 
-def test_closing_the_last_tab_answers_nothing_and_a_new_one_finds_the_request(
+def test_closing_the_last_tab_answers_nothing_and_a_new_tab_finds_the_request(
     tester: Project,
 ) -> None:
     async def story(browser: Browser) -> None:
@@ -501,7 +497,7 @@ def test_closing_the_last_tab_answers_nothing_and_a_new_one_finds_the_request(
     play(tester, story)
 
 
-def test_a_tab_that_comes_back_misses_and_doubles_nothing(tester: Project) -> None:
+def test_reconnected_tab_misses_and_duplicates_nothing(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         whole, broken = await browser.open(session), await browser.open(session)
@@ -527,7 +523,7 @@ def test_a_tab_that_comes_back_misses_and_doubles_nothing(tester: Project) -> No
     play(tester, story)
 
 
-def test_text_that_is_being_written_is_whole_for_a_late_tab(tester: Project) -> None:
+def test_late_tab_gets_the_whole_streamed_text(tester: Project) -> None:
     tester.write("tools.py", TOOLS + MODEL)
     tester.write(
         "worker.yaml",
@@ -583,7 +579,7 @@ def forge_models():
 """
 
 
-def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project) -> None:
+def test_stop_interrupts_and_returns_queued_messages(tester: Project) -> None:
     script(tester, calls(("wait", {})), "after {task}")
     file = {
         "name": "a.txt",
@@ -625,7 +621,7 @@ def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project
     ]
 
 
-def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Project) -> None:
+def test_command_waits_for_the_messages_before_it(tester: Project) -> None:
     script(
         tester,
         calls(("add", {"a": 1}), ("speak", {})),
@@ -653,7 +649,7 @@ def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Proje
     assert words == ["first", "mode", "second", "clear", "third", "exit"]
 
 
-def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(
+def test_message_is_retried_with_its_files_and_an_empty_answer_is_reported(
     tester: Project,
 ) -> None:
     script(tester, "", "again {task}")
@@ -682,7 +678,7 @@ def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(
     assert asked == [("look", ["a.txt"])] * 2
 
 
-def test_a_tool_called_by_hand_is_checked_at_its_fields(tester: Project) -> None:
+def test_args_of_a_manual_call_are_checked_at_their_fields(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
@@ -713,7 +709,7 @@ def test_a_tool_called_by_hand_is_checked_at_its_fields(tester: Project) -> None
     assert "manualToolInvoke" in kinds(record(tester))
 
 
-def test_a_question_is_answered_once(tester: Project) -> None:
+def test_question_is_answered_once(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
@@ -738,7 +734,7 @@ def test_a_question_is_answered_once(tester: Project) -> None:
     play(tester, story)
 
 
-def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) -> None:
+def test_parked_request_is_answered_in_the_inbox_and_resumed(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         await browser.act(session, "input", text="go")
@@ -776,7 +772,7 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
     assert tester.read("a.py") == "x = 1\n"
 
 
-def test_the_first_answer_counts_also_one_from_another_terminal(tester: Project) -> None:
+def test_first_answer_counts_also_from_another_terminal(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
@@ -795,7 +791,7 @@ def test_the_first_answer_counts_also_one_from_another_terminal(tester: Project)
     assert tester.read("a.py") == "x = 1\n"
 
 
-def test_the_inbox_answers_the_prompt_of_another_process(
+def test_inbox_answers_the_prompt_of_another_process(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(browser: Browser) -> None:
@@ -815,7 +811,7 @@ def test_the_inbox_answers_the_prompt_of_another_process(
     play(tester, story)
 
 
-def test_with_a_tab_open_nothing_is_parked(tester: Project) -> None:
+def test_request_with_an_open_tab_is_not_parked(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
@@ -832,7 +828,7 @@ def test_with_a_tab_open_nothing_is_parked(tester: Project) -> None:
     play(tester, story, on_ask=OnAsk.PARK)
 
 
-def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
+def test_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
     script(tester, "Hello **{task}**", "And {task}", "Third {task}")
 
     async def story(browser: Browser) -> None:
@@ -889,7 +885,7 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_session_of_another_process_is_watched_and_not_taken(
+def test_session_of_another_process_is_followed_read_only(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(tester, "Hello", "More")
@@ -914,7 +910,7 @@ def test_a_session_of_another_process_is_watched_and_not_taken(
     play(tester, story)
 
 
-def test_attachments_are_what_their_content_says(tester: Project) -> None:
+def test_attachment_type_comes_from_its_content(tester: Project) -> None:
     script(tester, "Seen.")
     picture = base64.b64encode(b"\x89PNG\r\n\x1a\nrest").decode()
 
@@ -936,7 +932,7 @@ def test_attachments_are_what_their_content_says(tester: Project) -> None:
     assert said.data["attachments"][0]["mediaType"] == "image/png"
 
 
-def test_a_child_worker_is_a_part_of_the_call_that_started_it(tester: Project) -> None:
+def test_child_worker_is_part_of_the_call_that_started_it(tester: Project) -> None:
     child = "name: child\ninstructions: x\nmodel: script:child-script.yaml\ntoolsets: {filesystem: {}}\n"
     tester.write("child.yaml", child)
     tester.write(
@@ -980,7 +976,7 @@ def test_a_child_worker_is_a_part_of_the_call_that_started_it(tester: Project) -
     play(tester, story)
 
 
-def test_whatever_others_wrote_is_escaped(tester: Project) -> None:
+def test_text_from_others_is_escaped(tester: Project) -> None:
     nasty = "<img src=x onerror=alert(1)>"
     tester.write(f"{nasty}.yaml".replace("/", ""), WORKER.replace("name: tester", "name: tester2"))
     script(
@@ -1027,7 +1023,7 @@ def test_workers_of_the_folder_are_listed_and_broken_ones_say_why(tester: Projec
     play(tester, story)
 
 
-def test_a_worker_that_cannot_be_opened_is_a_sentence(tester: Project) -> None:
+def test_worker_that_cannot_be_opened_is_one_message(tester: Project) -> None:
     async def story(browser: Browser) -> Any:
         return await browser.post("/api/sessions", {"worker": "tester"}, 400)
 
@@ -1036,7 +1032,7 @@ def test_a_worker_that_cannot_be_opened_is_a_sentence(tester: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
+def test_tab_that_does_not_read_is_dropped_without_delaying_others(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tabs, "MAX_QUEUED", 20_000)
@@ -1069,7 +1065,7 @@ def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
     play(tester, story)
 
 
-def test_a_long_history_comes_in_pieces(tester: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_history_is_loaded_in_parts(tester: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "ENTRIES_PER_MESSAGE", 3)
     script(tester, *(f"answer {number}" for number in range(6)))
 
@@ -1086,7 +1082,7 @@ def test_a_long_history_comes_in_pieces(tester: Project, monkeypatch: pytest.Mon
     play(tester, story)
 
 
-def test_a_session_that_loses_its_log_ends_alone(tester: Project) -> None:
+def test_session_that_loses_its_log_ends_alone(tester: Project) -> None:
     script(tester, "Hello {task}")
 
     async def story(browser: Browser) -> None:
@@ -1104,7 +1100,7 @@ def test_a_session_that_loses_its_log_ends_alone(tester: Project) -> None:
     play(tester, story)
 
 
-def test_the_worker_of_the_command_line_is_there_at_once(tester: Project) -> None:
+def test_worker_of_the_command_line_is_available_at_once(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         state = await browser.get("/api/state")
         tab = await browser.open(state["session"])

@@ -34,7 +34,7 @@ def waiting(other: Forge) -> dict:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("argv", [("run", "worker.yaml", "go"), ("chat", "worker.yaml")])
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
-def test_the_prompt_takes_an_answer_that_is_given_elsewhere(
+def test_prompt_accepts_an_answer_from_elsewhere(
     argv, term, terminal, script, other, writer
 ) -> None:
     script(WRITE, TOLD)
@@ -77,7 +77,7 @@ def session_files_of(writer: Project):
 
 
 @pytest.mark.long
-def test_a_no_from_elsewhere_carries_words_for_the_model(terminal, script, other, writer) -> None:
+def test_no_from_elsewhere_carries_a_reason_for_the_model(terminal, script, other, writer) -> None:
     script(WRITE, TOLD)
     keyboard = terminal("run", "worker.yaml", "go")
     keyboard.asked()
@@ -116,7 +116,7 @@ def test_late_answer_is_told_that_one_exists(terminal, script, other) -> None:
 
 
 @pytest.mark.long
-def test_a_process_that_cannot_take_an_answer_is_named(terminal, script, other) -> None:
+def test_process_that_cannot_accept_an_answer_is_named(terminal, script, other) -> None:
     script(WRITE, TOLD)
     keyboard = terminal("run", "worker.yaml", "go")
     keyboard.asked()
@@ -135,9 +135,7 @@ def test_a_process_that_cannot_take_an_answer_is_named(terminal, script, other) 
     assert keyboard.end() == 0
 
 
-def test_a_hook_tells_of_the_request_and_the_answer_comes_from_there(
-    terminal, script, other, writer
-) -> None:
+def test_hook_reports_the_request_and_sends_its_answer(terminal, script, other, writer) -> None:
     script(WRITE, TOLD)
     writer.write("output/here", "")
     writer.home.mkdir(exist_ok=True)

@@ -58,7 +58,7 @@ def test_audit_without_past_calls_compares_nothing(cli: Cli) -> None:
     assert json.loads(cli("approvals", "audit", "--json").out) == []
 
 
-def test_rules_that_were_never_met_are_listed_with_their_place(cli: Cli, clerk: Project) -> None:
+def test_rules_that_never_matched_are_listed_with_their_place(cli: Cli, clerk: Project) -> None:
     work(clerk, cli, "ls | head", "cd . && touch a")
     done = cli("approvals", "audit")
     worker, config = clerk.folder / "worker.yaml", clerk.home / "config.yaml"
@@ -73,13 +73,13 @@ def test_rules_that_were_never_met_are_listed_with_their_place(cli: Cli, clerk: 
     ]
 
 
-def test_a_rule_that_a_call_meets_is_not_listed(cli: Cli, clerk: Project) -> None:
+def test_rule_that_matches_a_call_is_not_listed(cli: Cli, clerk: Project) -> None:
     work(clerk, cli, "make all; touch a", "git push", "ls", "rm -r x")
     listed = [row["rule"] for row in json.loads(cli("approvals", "audit", "--json").out)]
     assert listed == ["toolsets.filesystem.approval.tools.delete_file"]
 
 
-def test_your_own_rules_are_listed_although_no_past_worker_has_the_toolset(
+def test_user_rules_are_listed_although_no_past_worker_has_the_toolset(
     cli: Cli, clerk: Project
 ) -> None:
     clerk.write(

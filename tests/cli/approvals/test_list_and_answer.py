@@ -130,7 +130,7 @@ def test_list_shows_everything_needed_to_decide(clerk, cli, parked) -> None:
     assert "  answered: no" in cli("approvals", "list").out.splitlines()
 
 
-def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
+def test_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     before = log(clerk).read_bytes()
     session, request = log(clerk).stem, parked[0]["request"]
     done = cli("approvals", "answer", session[:15], request, "no", "Bob, not Ana")
@@ -160,7 +160,7 @@ def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     assert sorted(os.listdir(log(clerk).parent)) == [INDEX, log(clerk).name]
 
 
-def test_a_later_answer_replaces_an_earlier_one(clerk, cli, parked) -> None:
+def test_later_answer_replaces_an_earlier_one(clerk, cli, parked) -> None:
     session, request = parked[0]["session"], parked[0]["request"]
     for word in ("yes", "no", "yes"):
         assert cli("approvals", "answer", session, request, word).code == 0
@@ -170,7 +170,7 @@ def test_a_later_answer_replaces_an_earlier_one(clerk, cli, parked) -> None:
     assert done.err.endswith("\n  forge approvals list shows pending requests\n")
 
 
-def test_the_beginning_of_a_request_is_enough(clerk, cli, parked) -> None:
+def test_beginning_of_a_request_id_is_sufficient(clerk, cli, parked) -> None:
     session, (first, second) = parked[0]["session"], (row["request"] for row in parked)
     done = cli("approvals", "answer", session, "approval_", "yes")
     assert done.code == 2
@@ -183,7 +183,7 @@ def test_the_beginning_of_a_request_is_enough(clerk, cli, parked) -> None:
     assert [row["answer"]["approved"] for row in pending(cli)] == [True, True]
 
 
-def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
+def test_only_request_needs_no_id(clerk, cli, parked) -> None:
     session, first = parked[0]["session"], parked[0]["request"]
     done = cli("approvals", "answer", session, "yes")
     assert (done.code, done.err.splitlines()[0]) == (
@@ -202,7 +202,7 @@ def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
     assert {"approved": False, "note": "not Bob"} in [row["answer"] for row in pending(cli)]
 
 
-def test_last_is_the_last_session_in_which_something_waits(clerk, cli) -> None:
+def test_last_is_the_last_session_with_a_pending_request(clerk, cli) -> None:
     clerk.write(
         "one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]"
     )
@@ -221,7 +221,7 @@ def test_last_is_the_last_session_in_which_something_waits(clerk, cli) -> None:
 
 
 @pytest.mark.parametrize("request_id", ["approval_000", "pay"])
-def test_an_unknown_request(clerk, cli, parked, request_id: str) -> None:
+def test_unknown_request_lists_the_pending_ones(clerk, cli, parked, request_id: str) -> None:
     before = log(clerk).read_bytes()
     done = cli("approvals", "answer", parked[0]["session"], request_id, "yes")
     assert (done.code, done.out) == (2, "")
@@ -232,14 +232,14 @@ def test_an_unknown_request(clerk, cli, parked, request_id: str) -> None:
     assert log(clerk).read_bytes() == before
 
 
-def test_an_unknown_session_and_an_unknown_word(clerk, cli, parked) -> None:
+def test_unknown_session_or_answer_is_an_error(clerk, cli, parked) -> None:
     assert cli("approvals", "answer", "nothing", parked[0]["request"], "yes").code == 3
     assert (
         cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "perhaps").code == 2
     )
 
 
-def test_a_log_that_was_changed_takes_no_answers(clerk, cli, parked) -> None:
+def test_changed_log_accepts_no_answers(clerk, cli, parked) -> None:
     log(clerk).write_text(log(clerk).read_text().replace('"amount": 5', '"amount": 9'))
     before = log(clerk).read_bytes()
     done = cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "yes")
@@ -248,7 +248,7 @@ def test_a_log_that_was_changed_takes_no_answers(clerk, cli, parked) -> None:
     assert pending(cli) == []
 
 
-def test_half_a_line_makes_room_for_the_answer(clerk, cli, parked) -> None:
+def test_incomplete_line_makes_room_for_the_answer(clerk, cli, parked) -> None:
     with log(clerk).open("a") as file:
         file.write('{"v": 1, "seq')
     assert len(pending(cli)) == 2
@@ -261,7 +261,7 @@ def test_half_a_line_makes_room_for_the_answer(clerk, cli, parked) -> None:
     )
 
 
-def test_feedback_is_redacted_like_everything_else(clerk, cli, parked, monkeypatch) -> None:
+def test_feedback_is_redacted(clerk, cli, parked, monkeypatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "correct horse battery")
     cli(
         "approvals",
@@ -275,7 +275,7 @@ def test_feedback_is_redacted_like_everything_else(clerk, cli, parked, monkeypat
     assert "use [redacted:SHOP_PASSWORD]" in log(clerk).read_text()
 
 
-def test_next_command_can_be_pasted(clerk, cli, monkeypatch, tmp_path) -> None:
+def test_next_command_can_be_copied(clerk, cli, monkeypatch, tmp_path) -> None:
     elsewhere = tmp_path / "else where"
     elsewhere.mkdir()
     clerk.write("other.yaml", clerk.read("script.yaml"))
@@ -289,7 +289,7 @@ def test_next_command_can_be_pasted(clerk, cli, monkeypatch, tmp_path) -> None:
     assert cli(*words[1:]).out.startswith("paid 5 to Ana")
 
 
-def test_a_worker_further_down_waits_too(clerk, cli) -> None:
+def test_child_worker_can_wait_for_an_answer(clerk, cli) -> None:
     clerk.write("boss.yaml", BOSS)
     script(
         clerk,
@@ -310,7 +310,7 @@ def test_a_worker_further_down_waits_too(clerk, cli) -> None:
     assert pending(cli) == []
 
 
-def test_several_sessions_wait(clerk, cli) -> None:
+def test_answers_choose_between_several_sessions(clerk, cli) -> None:
     script(clerk, calls(call("pay", to="Ana", amount=5)), "{result}")
     for task in ("one", "two"):
         assert cli("run", "worker.yaml", task, "--on-ask", "park").code == 10
@@ -324,7 +324,7 @@ def test_several_sessions_wait(clerk, cli) -> None:
     )
 
 
-def test_a_session_that_was_killed_while_it_asked_can_be_answered(clerk, cli, parked) -> None:
+def test_session_killed_during_its_question_can_be_answered(clerk, cli, parked) -> None:
     lines = log(clerk).read_text().splitlines(keepends=True)
     assert '"sessionEnd"' in lines[-1]
     log(clerk).write_text("".join(lines[:-1]))

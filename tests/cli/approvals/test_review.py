@@ -84,7 +84,7 @@ def test_review_without_a_terminal_names_the_command_that_answers(
 
 
 @pytest.mark.long
-def test_an_answer_from_elsewhere_in_between_is_replaced(
+def test_answer_from_elsewhere_during_the_review_is_replaced(
     parked: str, terminal, writer: Project
 ) -> None:
     keyboard = terminal(*REVIEW)

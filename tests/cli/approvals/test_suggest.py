@@ -86,7 +86,7 @@ def test_suggest_without_past_questions_suggests_nothing(cli: Cli) -> None:
     assert suggested(cli) == {"questions": 0, "suggestions": [], "leftOut": [], "written": None}
 
 
-def test_the_rule_that_saves_most_comes_first_with_what_else_it_would_have_allowed(
+def test_rule_that_saves_most_questions_comes_first_with_its_reach(
     cli: Cli, ask: Ask, clerk: Project
 ) -> None:
     ask(("touch a", "yes"), ("git commit -m x", "yes"), ("git commit -m y", "yes"), ("pwd", None))
@@ -127,7 +127,7 @@ def test_rules_that_only_together_allow_a_denied_line_are_not_both_suggested(
 
 
 @pytest.mark.long
-def test_a_line_of_several_commands_is_suggested_with_all_its_rules(cli: Cli, ask: Ask) -> None:
+def test_line_of_several_commands_is_suggested_with_all_its_rules(cli: Cli, ask: Ask) -> None:
     ask(("touch a && git commit -m a", "yes"), ("touch b && git commit -m b", "yes"))
     (found,) = suggested(cli)["suggestions"]
     assert (sorted(found["rules"]), found["saves"]) == ([COMMIT, TOUCH], 2)
@@ -161,14 +161,14 @@ def test_written_rules_answer_the_questions_and_are_not_suggested_again(
     assert cli("approvals", "suggest").out.startswith("nothing to suggest")
 
 
-def test_written_as_json(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_suggestions_are_written_and_printed_as_json(cli: Cli, ask: Ask, clerk: Project) -> None:
     ask(("touch a", "yes"))
     found = suggested(cli, "--write")
     assert found["written"] == str(clerk.home / "config.yaml")
     assert found["suggestions"][0]["yaml"] == (clerk.home / "config.yaml").read_text().rstrip("\n")
 
 
-def test_a_file_that_cannot_be_edited_is_told_with_the_lines_to_add(
+def test_file_that_cannot_be_edited_is_reported_with_the_lines_to_add(
     cli: Cli, ask: Ask, clerk: Project
 ) -> None:
     ask(("touch a", "yes"))
@@ -198,7 +198,7 @@ def test_since_leaves_older_questions_out(cli: Cli, ask: Ask) -> None:
     assert suggested(cli, "--since", "0h")["questions"] == 0
 
 
-def test_a_no_counts_however_old_it_is(clerk: Project) -> None:
+def test_no_counts_at_any_age(clerk: Project) -> None:
     gate = PastGate("clerk", None, clerk.folder)
     for answer in (True, False, None):
         gate.add(
@@ -214,7 +214,7 @@ def test_suggest_explains_an_invalid_period(cli: Cli) -> None:
     assert "as in --since 30d" in done.err
 
 
-def test_never_suggested_is_what_a_prompt_would_not_offer(cli: Cli, ask: Ask) -> None:
+def test_rule_that_a_prompt_would_not_offer_is_not_suggested(cli: Cli, ask: Ask) -> None:
     ask(("python3", "yes"), ("bash a.sh", "yes"), ("touch .env", "yes"), ("env touch a", "yes"))
     found = suggested(cli)
     assert (found["questions"], found["suggestions"]) == (4, [])
@@ -224,7 +224,7 @@ def test_never_suggested_is_what_a_prompt_would_not_offer(cli: Cli, ask: Ask) ->
     )
 
 
-def test_a_denial_counts_although_its_worker_is_gone(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_denial_counts_although_its_worker_is_deleted(cli: Cli, ask: Ask, clerk: Project) -> None:
     clerk.write("other.yaml", WORKER.replace("clerk", "other"))
     ask(("touch b", "no"), worker="other.yaml")
     ask(("touch a", "yes"))
@@ -238,7 +238,7 @@ def test_a_denial_counts_although_its_worker_is_gone(cli: Cli, ask: Ask, clerk: 
 
 
 @pytest.mark.long
-def test_a_denial_of_a_child_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_denial_of_a_child_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
     clerk.write(
         "boss.yaml",
         "name: boss\nmodel: script:boss.script.yaml\n"
@@ -252,7 +252,7 @@ def test_a_denial_of_a_child_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_worker_with_tools_of_its_own_is_judged_in_a_child_process(
+def test_worker_with_custom_tools_is_judged_in_a_child_process(
     cli: Cli, ask: Ask, clerk: Project
 ) -> None:
     clerk.write("tools.py", 'def look() -> str:\n    """Look."""\n    return ""\n')
@@ -261,9 +261,7 @@ def test_a_worker_with_tools_of_its_own_is_judged_in_a_child_process(
     assert rules(suggested(cli)["suggestions"]) == [[TOUCH]]
 
 
-def test_a_session_that_was_tampered_with_does_not_count(
-    cli: Cli, ask: Ask, clerk: Project
-) -> None:
+def test_changed_log_does_not_count(cli: Cli, ask: Ask, clerk: Project) -> None:
     log = clerk.home / "sessions" / f"{ask(('touch a', 'yes'))}.jsonl"
     log.write_text(log.read_text().replace("touch a", "touch b"))
     done = cli("approvals", "suggest")
@@ -272,7 +270,7 @@ def test_a_session_that_was_tampered_with_does_not_count(
 
 
 @pytest.mark.long
-def test_a_denied_call_with_a_secret_in_it_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_denied_call_with_a_secret_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     ask(("touch a", "yes"))
     log = clerk.home / "sessions" / f"{ask((f'touch {secret}', None))}.jsonl"

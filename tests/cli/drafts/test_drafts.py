@@ -215,7 +215,7 @@ def test_zone_that_states_ask_still_asks_in_a_draft(drafter: Project) -> None:
     assert [each["by"] for each in result["denials"]] == ["headless", "rule", "rule"]
 
 
-def test_end_of_a_draft_is_what_the_flag_says(drafter: Project) -> None:
+def test_exit_code_of_a_draft_depends_on_the_flag(drafter: Project) -> None:
     assert work(drafter, "--on-end", "drop")["draft"]["state"] == "dropped"
     assert (files(drafter), drafts(drafter)) == (BEFORE, [])
     assert work(drafter, "--on-end", "apply", "-y")["draft"]["state"] == "applied"
@@ -228,7 +228,7 @@ def test_applying_unseen_needs_the_person(drafter: Project) -> None:
     assert "--on-end apply" in done.stderr
 
 
-def test_resumed_session_goes_on_in_its_draft(drafter: Project) -> None:
+def test_resumed_session_continues_in_its_draft(drafter: Project) -> None:
     first = run(drafter, WRITE)
     script(
         drafter, calls(WRITE), "done", calls(call("read_file", path="made.txt")), "read {result}"
@@ -323,7 +323,7 @@ def test_unconfined_server_cannot_reach_the_real_files_of_a_draft(drafter: Proje
     assert result["denials"] == []
 
 
-def test_worker_and_settings_can_want_every_session_to_be_a_draft(drafter: Project) -> None:
+def test_worker_and_settings_can_make_every_session_a_draft(drafter: Project) -> None:
     drafter.write("worker.yaml", WORKER.replace("sandbox: {", "sandbox: {draft: true, "))
     script(drafter, calls(WRITE), "done")
     assert drafter.forge("run", "worker.yaml", "go", "-p").returncode == 0

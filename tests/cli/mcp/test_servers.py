@@ -39,7 +39,7 @@ def config(project: Project, text: str) -> Path:
     return file
 
 
-def test_a_server_that_is_added_can_be_tried_and_used(project: Project) -> None:
+def test_added_server_can_be_tested_and_used(project: Project) -> None:
     added = project.forge("mcp", "add", "own", "--", sys.executable, SERVER, "plain")
     assert added.returncode == 0, added.stderr
     assert "a worker uses it with toolsets: {mcp: {servers: [own]}}" in added.stdout
@@ -58,7 +58,7 @@ def test_a_server_that_is_added_can_be_tried_and_used(project: Project) -> None:
     assert called.stdout == "hello\n"
 
 
-def test_everything_else_in_the_config_stays(cli: Cli, project: Project) -> None:
+def test_other_text_of_the_config_is_unchanged(cli: Cli, project: Project) -> None:
     file = config(project, CONFIG)
     assert cli("mcp", "add", "three", "--url", "https://example.org/3").code == 0
     added = '    three:\n      url: "https://example.org/3"\n'
@@ -79,7 +79,7 @@ def test_everything_else_in_the_config_stays(cli: Cli, project: Project) -> None
         ("{a: {command: x}}", "a", ""),
     ],
 )
-def test_a_server_in_brackets_is_removed(
+def test_server_in_flow_style_is_removed(
     cli: Cli, project: Project, servers: str, name: str, left: str
 ) -> None:
     file = config(project, f"mcp: {{servers: {servers}}}\n")
@@ -102,7 +102,9 @@ def test_a_server_in_brackets_is_removed(
         (["remove", "on"], "did you mean 'one'?"),
     ],
 )
-def test_what_cannot_be_done(cli: Cli, project: Project, argv: list[str], sentence: str) -> None:
+def test_impossible_change_is_an_error_and_changes_nothing(
+    cli: Cli, project: Project, argv: list[str], sentence: str
+) -> None:
     file = config(project, CONFIG)
     done = cli("mcp", *argv)
     assert done.code in (2, 3)
@@ -110,7 +112,7 @@ def test_what_cannot_be_done(cli: Cli, project: Project, argv: list[str], senten
     assert file.read_text() == CONFIG
 
 
-def test_the_list_starts_nothing(cli: Cli, project: Project) -> None:
+def test_list_starts_no_server(cli: Cli, project: Project) -> None:
     config(project, CONFIG)
     rows = json.loads(cli("mcp", "list", "--json").out)
     assert [(row["name"], row["confined"], row["address"]) for row in rows] == [
@@ -128,7 +130,7 @@ def test_the_list_starts_nothing(cli: Cli, project: Project) -> None:
     assert rows[2]["error"] == "not defined; run: forge mcp add gone -- COMMAND"
 
 
-def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
+def test_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
     file = config(project, CONFIG)
     project.write(
         ".forge/config.yaml",
@@ -148,7 +150,7 @@ def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
     assert where == f"{file}:6:5"
 
 
-def test_the_doctor_says_which_are_not_confined(cli: Cli, project: Project) -> None:
+def test_doctor_names_unconfined_servers(cli: Cli, project: Project) -> None:
     config(project, CONFIG)
     checks = json.loads(cli("doctor", "--json").out)["checks"]
     assert [each["detail"] for each in checks if each["id"] == "mcp"] == [
@@ -171,13 +173,13 @@ def test_mcp_test_with_a_failing_server_exits_1_and_shows_the_others(
     assert "no such database" in done.out
 
 
-def test_a_worker_without_servers(cli: Cli, project: Project) -> None:
+def test_worker_without_servers_is_an_error(cli: Cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
     done = cli("mcp", "test", "worker.yaml")
     assert (done.code, "the worker 'w' names no MCP servers" in done.err) == (3, True)
 
 
-def test_a_name_that_is_neither_a_worker_nor_a_server(cli) -> None:
+def test_name_that_is_neither_a_worker_nor_a_server_is_an_error(cli) -> None:
     done = cli("mcp", "test", "nope")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("forge: there is no worker and no MCP server 'nope'\n")

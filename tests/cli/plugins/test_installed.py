@@ -84,7 +84,7 @@ def rows(done: Done) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.usefixtures("site")
-def test_the_list_has_every_distribution_forge_first(cli: Cli) -> None:
+def test_list_has_every_distribution_with_forge_first(cli: Cli) -> None:
     done = cli("plugins", "list")
     lines = done.out.splitlines()
     assert (done.code, done.err, lines[0].split()) == (0, "", ["distribution", "version", "offers"])
@@ -159,7 +159,7 @@ def test_plugins_list_shows_plugins_excluded_by_the_environment(
 
 
 @pytest.mark.usefixtures("site")
-def test_the_list_fits_a_terminal(terminal) -> None:
+def test_list_fits_a_terminal(terminal) -> None:
     screen = terminal("plugins", "list", columns=80)
     assert screen.end() == 0
     shown = [line for line in screen.lines if line]
@@ -172,7 +172,7 @@ def test_the_list_fits_a_terminal(terminal) -> None:
 # --- a built-in's name
 
 
-def test_a_name_of_forge_is_a_row_of_tools_list(
+def test_taken_name_is_a_row_of_tools_list(
     cli: Cli, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = install("forge-tools-taker", "taker_module", "raise SystemExit\n", "plan = taker_module")
@@ -194,7 +194,7 @@ def test_a_name_of_forge_is_a_row_of_tools_list(
 
 
 @pytest.mark.usefixtures("site")
-def test_a_sound_package(cli: Cli) -> None:
+def test_valid_package_passes_the_check(cli: Cli) -> None:
     done = cli("plugins", "check", "Forge_Tools.Words")
     assert (done.code, done.out, done.err) == (
         0,
@@ -269,7 +269,7 @@ def test_mistakes_of_authors_are_named(cli: Cli, site: Path) -> None:
     assert failures == []
 
 
-def test_settings_that_only_a_worker_can_give(cli: Cli, site: Path) -> None:
+def test_settings_that_only_a_worker_can_give_are_not_checked(cli: Cli, site: Path) -> None:
     module = site / "words_module.py"
     module.write_text(WORDS.replace('Field(description="The longest word.")] = 10', "Field()]"))
     done = cli("plugins", "check", "forge-tools-words")
@@ -351,7 +351,7 @@ def test_installing_shows_the_command_and_keeps_forge(
     assert not Path(constraints).exists()
 
 
-def test_a_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: Project) -> None:
+def test_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: Project) -> None:
     log = installer("")
     project.write("mine/pyproject.toml", '[project]\nname = "forge-tools-words"\n')
     for path in ("./mine", f"../{project.folder.name}/mine"):
@@ -363,7 +363,7 @@ def test_a_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: P
         assert log.read_text().splitlines()[-1] == str(project.folder / "mine")
 
 
-def test_a_package_without_plugins_is_said(cli: Cli, installer: Does) -> None:
+def test_package_without_plugins_is_reported(cli: Cli, installer: Does) -> None:
     installer("")
     done = cli("plugins", "install", "requests")
     assert (done.code, done.out) == (0, "")
@@ -372,7 +372,7 @@ def test_a_package_without_plugins_is_said(cli: Cli, installer: Does) -> None:
     )
 
 
-def test_an_installer_that_fails(cli: Cli, installer: Does) -> None:
+def test_failing_installer_is_reported(cli: Cli, installer: Does) -> None:
     installer("exit 7")
     for command in ("install", "uninstall"):
         done = cli("plugins", command, "forge-tools-words")
@@ -445,7 +445,7 @@ def test_install_without_pip_and_uv(
         ),
     ],
 )
-def test_an_environment_of_uv_tool_or_pipx(
+def test_environment_of_uv_tool_or_pipx_is_recognised(
     cli: Cli,
     installer: Does,
     tmp_path: Path,
@@ -461,7 +461,9 @@ def test_an_environment_of_uv_tool_or_pipx(
     assert note in done.err
 
 
-def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, installer: Does, site: Path) -> None:
+def test_uninstalling_a_broken_plugin_imports_nothing(
+    cli: Cli, installer: Does, site: Path
+) -> None:
     (site / "words_module.py").write_text("raise SystemExit\n")
     log = installer('rm -r "$SITE/forge_tools_words-1.2.dist-info"')
     done = cli("plugins", "uninstall", "forge_tools_words")

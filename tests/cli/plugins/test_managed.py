@@ -67,7 +67,7 @@ def managed(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> M
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_plugin_comes_and_goes(managed: Managed) -> None:
+def test_plugin_can_be_installed_and_uninstalled(managed: Managed) -> None:
     assert managed.forge("plugins", "new", "words").returncode == 0
     for _ in range(2):  # the second time it is brought up to date
         done = managed.forge("plugins", "install", "./forge-tools-words")

@@ -91,7 +91,7 @@ def test_new_package_code_is_valid_for_every_name(
         assert callable(module[f"{name}_"])
 
 
-def test_its_workflows_test_on_every_system_and_publish_without_a_token(
+def test_new_package_workflows_test_every_system_and_publish_without_a_token(
     cli: Cli, project: Project
 ) -> None:
     assert cli("plugins", "new", "birds").code == 0
@@ -136,7 +136,7 @@ def test_new_package_refuses_invalid_names(cli: Cli, project: Project, name: str
 @pytest.mark.parametrize(
     ("name", "kind"), [("shell", "toolset"), ("anthropic", "model"), ("local", "executor")]
 )
-def test_a_name_of_forge_is_refused(cli: Cli, project: Project, name: str, kind: str) -> None:
+def test_reserved_name_is_refused(cli: Cli, project: Project, name: str, kind: str) -> None:
     done = cli("plugins", "new", name, "--kind", kind)
     assert (done.code, done.err) == (
         2,
@@ -145,12 +145,12 @@ def test_a_name_of_forge_is_refused(cli: Cli, project: Project, name: str, kind:
     assert list(project.folder.iterdir()) == []
 
 
-def test_the_whole_name_may_be_given(cli: Cli, project: Project) -> None:
+def test_full_package_name_is_accepted(cli: Cli, project: Project) -> None:
     assert cli("plugins", "new", "forge-tools-birds").code == 0
     assert (project.folder / "forge-tools-birds" / "src" / "forge_tools_birds").is_dir()
 
 
-def test_a_folder_that_cannot_be_written(cli: Cli, project: Project, need) -> None:
+def test_unwritable_folder_is_an_error(cli: Cli, project: Project, need) -> None:
     need("user")
     project.folder.chmod(0o500)
     try:
@@ -225,7 +225,9 @@ ALSO = "import site; site.addsitedir({!r})\n"
 
 @pytest.mark.long
 @pytest.mark.timeout(280)
-def test_from_new_to_removed_in_a_venv_of_its_own(project: Project, tmp_path: Path) -> None:
+def test_package_is_made_tested_and_removed_in_its_own_venv(
+    project: Project, tmp_path: Path
+) -> None:
     """With the pip that the interpreter brings; what the tests are run with is there as well, so that it need not be
     installed once more."""
     venv = tmp_path / "venv"

@@ -59,7 +59,7 @@ def write(name: str, *events: Event, end: bytes = b"") -> Path:
 @example([["s" * 60]], "s" * 55)
 @example([["ß" * 30]], "s" * 59)
 @given(st.lists(st.lists(words, max_size=4), max_size=3), words.filter(bool))
-def test_the_same_is_found_as_by_reading_every_line(logs: list[list[str]], text: str) -> None:
+def test_search_finds_the_same_as_reading_every_line(logs: list[list[str]], text: str) -> None:
     with TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("FORGE_HOME", home)
         for number, said in enumerate(logs):
@@ -81,9 +81,7 @@ def test_the_same_is_found_as_by_reading_every_line(logs: list[list[str]], text:
             assert search(wanted) == plain_search(wanted)
 
 
-def test_what_an_interrupted_call_tells_the_model_is_found_in_words(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_text_about_an_interrupted_call_is_found(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
     stopped = ToolResult("c", "t", "interrupted", Text(INTERRUPTED_CALL), 1, INTERRUPTED_CALL)
     quoted = ToolResult("c", "t", "success", Text(INTERRUPTED_CALL), 1)

@@ -72,7 +72,7 @@ def story(writer: Project, cli) -> str:
 # ---- list
 
 
-def test_a_list_of_sessions(writer, cli) -> None:
+def test_list_has_a_row_for_each_session_with_filters(writer, cli) -> None:
     assert cli("sessions", "list", "--json").out == "[]\n"
     script(writer, calls(call("read_file", path="/shelf/long.txt")), "Done.")
     writer.write("other.yaml", WORKER.replace("writer", "other"))
@@ -101,7 +101,7 @@ def test_a_list_of_sessions(writer, cli) -> None:
     assert cli("sessions", "list", "--worker", "nobody").out.count("\n") == 1
 
 
-def test_the_list_is_that_of_the_folder_unless_all_are_wanted(writer, cli, monkeypatch) -> None:
+def test_list_is_limited_to_the_folder_without_all(writer, cli, monkeypatch) -> None:
     script(writer, "Done.")
     writer.write("worker.yaml", "name: plain\nmodel: script:script.yaml\n")
     (writer.folder / "below").mkdir()
@@ -119,7 +119,7 @@ def test_the_list_is_that_of_the_folder_unless_all_are_wanted(writer, cli, monke
     assert len(json.loads(cli("sessions", "list", "--all", "--json").out)) == 2
 
 
-def test_a_session_that_goes_on_is_one_row_and_comes_first(writer, cli) -> None:
+def test_resumed_session_is_one_row_and_comes_first(writer, cli) -> None:
     script(writer, "{task}", "{task}")
     cli("run", "worker.yaml", "one")
     cli("run", "worker.yaml", "two")
@@ -129,7 +129,7 @@ def test_a_session_that_goes_on_is_one_row_and_comes_first(writer, cli) -> None:
     assert [(row["task"], row["turns"]) for row in rows] == [("one", 2), ("two", 1)]
 
 
-def test_a_list_shows_the_title_in_the_place_of_the_task(writer, story: str, cli) -> None:
+def test_list_shows_the_title_instead_of_the_task(writer, story: str, cli) -> None:
     def conversation() -> None:
         with (
             writer.environment(),
@@ -153,7 +153,7 @@ def test_a_list_shows_the_title_in_the_place_of_the_task(writer, story: str, cli
     assert "A page and a file" in cli("sessions", "search", "page and a file").out
 
 
-def test_a_list_says_what_is_broken(writer, cli) -> None:
+def test_list_marks_broken_sessions(writer, cli) -> None:
     script(writer, "Done.")
     cli("run", "worker.yaml", "go")
     (good,), folder = sessions(writer), writer.home / "sessions"
@@ -174,7 +174,7 @@ def test_a_list_says_what_is_broken(writer, cli) -> None:
 # ---- show
 
 
-def test_a_conversation_is_drawn(writer, cli, story) -> None:
+def test_conversation_is_drawn(writer, cli, story) -> None:
     done = cli("sessions", "show", story[:18])
     assert (done.code, done.err) == (0, "")
     assert "\x1b" not in done.out
@@ -212,7 +212,7 @@ def test_a_conversation_is_drawn(writer, cli, story) -> None:
     assert shown[-3:] == ["writer:", "  Done | with *that*.", "-- completed: 2 turns, 4 calls"]
 
 
-def test_the_last_session_is_shown_where_none_is_named(writer, cli, story) -> None:
+def test_last_session_is_shown_by_default(writer, cli, story) -> None:
     assert cli("sessions", "show", "no").err.endswith(
         f"  forge sessions list shows them; the last is {story}\n"
     )
@@ -248,7 +248,7 @@ def test_last_session_ignores_other_files(writer, cli, story, text: str) -> None
     )
 
 
-def test_the_lines_themselves(writer, cli, story) -> None:
+def test_json_prints_the_lines_themselves(writer, cli, story) -> None:
     assert cli("sessions", "show", story, "--json").out == sessions(writer)[0].read_text()
 
 
@@ -263,7 +263,7 @@ def test_session_show_cuts_long_texts(writer, cli) -> None:
 
 
 @pytest.mark.long
-def test_a_log_that_was_changed_is_shown_all_the_same(writer, cli, story) -> None:
+def test_changed_log_is_shown_nevertheless(writer, cli, story) -> None:
     path = sessions(writer)[0]
     changed = []
     for line in path.read_text().splitlines():
@@ -326,7 +326,7 @@ def test_damaged_log_is_shown_up_to_the_named_broken_line(
         assert done.err.startswith(f"forge: {path}:{line}:1: not a line of a session log\n")
 
 
-def test_a_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, story) -> None:
+def test_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, story) -> None:
     path = sessions(writer)[0]
     whole = path.read_text().splitlines(keepends=True)
     task = next(
@@ -342,7 +342,7 @@ def test_a_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, st
     assert f"the record is incomplete: line {task + 1}: {broken}\n" in done.err
 
 
-def test_a_task_that_somebody_took_out_is_missed(writer, cli, story) -> None:
+def test_removed_task_is_reported_as_missing(writer, cli, story) -> None:
     """The chain was made anew, so nothing but the task is missing."""
     path, kept = sessions(writer)[0], list[Line]()
     for line in read_session(path).lines:
@@ -356,7 +356,7 @@ def test_a_task_that_somebody_took_out_is_missed(writer, cli, story) -> None:
     assert "the record is incomplete: it has no task" in done.err
 
 
-def test_a_broken_chain_is_said_by_whoever_reads(writer, cli, story) -> None:
+def test_broken_chain_is_reported_by_every_reader(writer, cli, story) -> None:
     path = sessions(writer)[0]
     path.write_text(path.read_text().replace("Then read", "Then write", 1))
     told = f"forge: {path}:3: it was changed after it was written\n"
@@ -366,7 +366,7 @@ def test_a_broken_chain_is_said_by_whoever_reads(writer, cli, story) -> None:
 
 
 @pytest.mark.parametrize("words", [["show"], ["export"], ["verify"], ["rm"]])
-def test_an_unknown_session(writer, cli, words: list[str]) -> None:
+def test_unknown_session_is_an_error(writer, cli, words: list[str]) -> None:
     done = cli("sessions", *words, "nothing\x1b[2J")
     assert (done.code, done.out) == (3, "")
     assert (
@@ -375,7 +375,7 @@ def test_an_unknown_session(writer, cli, words: list[str]) -> None:
     )
 
 
-def test_half_a_line_is_left_out_and_that_is_said(writer, cli, story) -> None:
+def test_incomplete_line_is_omitted_and_reported(writer, cli, story) -> None:
     with sessions(writer)[0].open("a") as file:
         file.write('{"v": 1, "se')
     said = f"forge: omitted the unfinished last line of the session {story}\n"
@@ -389,7 +389,7 @@ def test_half_a_line_is_left_out_and_that_is_said(writer, cli, story) -> None:
     assert json.loads(cli("sessions", "verify", story, "--json").out)[0]["unfinished"] is True
 
 
-def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> None:
+def test_conversation_with_a_child_worker_is_shown(project: Project, cli) -> None:
     project.write(
         "worker.yaml", WORKER.replace("  filesystem: {}", "  workers: {allowed: [helper.yaml]}")
     )
@@ -471,7 +471,7 @@ def test_search_finds_messages_and_calls(
     assert "\x1b" not in table
 
 
-def test_a_search_shows_a_little_around_what_it_found(writer, cli) -> None:
+def test_search_result_shows_its_context(writer, cli) -> None:
     script(writer, "Done.")
     cli("run", "worker.yaml", f"{'a ' * 100}needle\x1b[2J{' b' * 100}")
     (row,) = json.loads(cli("sessions", "search", "Needle", "--json").out)
@@ -481,14 +481,14 @@ def test_a_search_shows_a_little_around_what_it_found(writer, cli) -> None:
     assert "needle\\x1b[2J b" in cli("sessions", "search", "Needle").out
 
 
-def test_a_search_for_nothing(cli) -> None:
+def test_empty_search_is_a_usage_error(cli) -> None:
     assert cli("sessions", "search", "").code == 2
 
 
 # ---- export
 
 
-def test_markdown(writer, cli, story) -> None:
+def test_export_writes_markdown(writer, cli, story) -> None:
     done = cli("sessions", "export", story)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"# {story}\n\nwriter with script:script.yaml, 20")
@@ -524,7 +524,7 @@ class Page(HTMLParser):
         self.words += data
 
 
-def test_a_page(writer, cli, story) -> None:
+def test_export_writes_html(writer, cli, story) -> None:
     done = cli("sessions", "export", story, "-o", "out.html")
     assert (done.code, done.out) == (0, "")
     assert re.fullmatch(r"wrote out.html \([\d,]+ bytes\)\n", done.err)
@@ -548,7 +548,7 @@ def test_a_page(writer, cli, story) -> None:
     assert "\x1b" not in text
 
 
-def test_an_export_that_cannot_be_written(writer, cli, story) -> None:
+def test_export_that_cannot_be_written_is_an_error(writer, cli, story) -> None:
     log = sessions(writer)[0]
     (writer.folder / "link.md").symlink_to(log)
     for file, told in {
@@ -566,7 +566,7 @@ def test_an_export_that_cannot_be_written(writer, cli, story) -> None:
     )
 
 
-def test_an_export_to_a_dash_is_standard_output(writer, cli, story) -> None:
+def test_export_to_a_dash_is_standard_output(writer, cli, story) -> None:
     done = cli("sessions", "export", story, "-o", "-")
     assert done == cli("sessions", "export", story)
     assert not (writer.folder / "-").exists()
@@ -575,7 +575,7 @@ def test_an_export_to_a_dash_is_standard_output(writer, cli, story) -> None:
 # ---- verify
 
 
-def test_sound_and_unsound_logs(writer, cli) -> None:
+def test_verify_tells_valid_and_invalid_logs_apart(writer, cli) -> None:
     script(writer, "{task}")
     for word in ("one", "two", "three"):
         cli("run", "worker.yaml", word)
@@ -607,7 +607,7 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
     )
 
 
-def test_a_log_from_somewhere_else_can_be_looked_at(writer, cli, story) -> None:
+def test_log_from_another_machine_can_be_shown(writer, cli, story) -> None:
     moved = writer.write("copy.jsonl", sessions(writer)[0].read_text())
     sessions(writer)[0].unlink()
     assert cli("sessions", "verify", "copy.jsonl").out.startswith("copy: ok")
@@ -638,7 +638,7 @@ def test_rm_removes_only_sessions(writer, cli) -> None:
     assert data.exists()
 
 
-def test_the_table_is_for_people_and_json_for_programs(writer, cli, story) -> None:
+def test_list_is_a_table_for_people_and_json_for_programs(writer, cli, story) -> None:
     for words in (["list"], ["search", "page"], ["verify"]):
         parsed = json.loads(cli("sessions", *words, "--json").out)
         assert isinstance(parsed, list)
@@ -648,9 +648,7 @@ def test_the_table_is_for_people_and_json_for_programs(writer, cli, story) -> No
 
 
 @pytest.mark.parametrize("command", ["list", "verify"])
-def test_a_home_that_is_a_file_does_not_pass_for_an_empty_one(
-    cli, project: Project, command: str
-) -> None:
+def test_home_that_is_a_file_is_an_error(cli, project: Project, command: str) -> None:
     project.home.write_text("in the way")
     done = cli("sessions", command)
     assert (done.code, done.err) == (

@@ -26,7 +26,7 @@ W = ("--worker", "worker.yaml")
     ],
     ids=" ".join,
 )
-def test_ways_to_say_the_same(cli, tester, words: list[str]) -> None:
+def test_args_can_be_given_in_several_forms(cli, tester, words: list[str]) -> None:
     done = cli("tools", "call", "echo", *W, "-y", *words)
     assert (done.code, done.out, done.err) == (0, "HIHI\n", "")
 
@@ -42,7 +42,7 @@ def test_ways_to_say_the_same(cli, tester, words: list[str]) -> None:
         " ".join(value) if isinstance(value, list) and isinstance(value[0], str) else None
     ),
 )
-def test_lists_and_negative_numbers(
+def test_lists_and_negative_numbers_are_parsed(
     cli, tester, words: list[str], rows: list[int], ratio: float
 ) -> None:
     done = cli("tools", "call", "report", *W, "--json", *words)
@@ -63,7 +63,7 @@ def test_lists_and_negative_numbers(
     ],
     ids=" ".join,
 )
-def test_arguments_that_are_called_like_options_of_forge(cli, tester, words: list[str]) -> None:
+def test_args_may_be_named_like_options_of_forge(cli, tester, words: list[str]) -> None:
     done = cli("tools", "call", "reserved", *W, "--json", *words)
     assert done.code == 0
     assert json.loads(done.out) == {
@@ -72,7 +72,7 @@ def test_arguments_that_are_called_like_options_of_forge(cli, tester, words: lis
     }
 
 
-def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
+def test_tool_name_may_be_anywhere_before_its_arguments(cli, tester) -> None:
     assert cli("tools", "call", *W, "-y", "echo", "text=a").out == "a\n"
     assert cli("tools", "call", *W, "-y", "--", "echo", "text=a").out == "a\n"
 
@@ -117,7 +117,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_can_go_wrong(cli, tester, words: list[str], code: int, sentence: str) -> None:
+def test_invalid_call_is_reported(cli, tester, words: list[str], code: int, sentence: str) -> None:
     done = cli("tools", "call", *words)
     assert (done.code, done.out) == (code, "")
     assert sentence in done.err
@@ -125,12 +125,12 @@ def test_what_can_go_wrong(cli, tester, words: list[str], code: int, sentence: s
     assert "\x1b" not in done.err
 
 
-def test_the_operator_may_call_what_the_model_may_not_and_is_asked_as_well(cli, tester) -> None:
+def test_operator_may_call_manual_tools_and_is_asked(cli, tester) -> None:
     assert cli("tools", "call", "deploy", *W).code == 4
     assert cli("tools", "call", "deploy", *W, "-y").out == "deployed\n"
 
 
-def test_a_child_worker_has_to_be_run(cli, project) -> None:
+def test_child_worker_cannot_be_called_as_a_tool(cli, project) -> None:
     project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [./kid.yaml]}}\n")
     kid = project.write("kid.yaml", "name: kid\n")
     done = cli("tools", "call", "kid", "--worker", "boss.yaml", "input=hi", "-y")
@@ -148,7 +148,7 @@ def test_json_prints_the_value_of_a_failure_too(cli, tester) -> None:
     }
 
 
-def test_a_file_comes_out_as_it_is(cli, tester) -> None:
+def test_file_content_is_printed_unchanged(cli, tester) -> None:
     tester.write("src/odd", "tab\tform\ffeed \x1b[31m\n")
     assert (
         cli("tools", "call", "read_file", *W, "path=/src/odd").out == "tab\tform\ffeed \x1b[31m\n"
@@ -156,7 +156,7 @@ def test_a_file_comes_out_as_it_is(cli, tester) -> None:
     assert cli("tools", "call", "read_file", *W, "path=/src/a.txt").out == "one\ntwo\n"
 
 
-def test_a_table_and_a_diff_are_for_people(cli, tester) -> None:
+def test_table_and_diff_are_drawn_for_people(cli, tester) -> None:
     done = cli("tools", "call", "report", *W, "rows=7")
     assert [line.split() for line in done.out.splitlines()] == [
         ["a", "report"],
@@ -168,13 +168,13 @@ def test_a_table_and_a_diff_are_for_people(cli, tester) -> None:
     assert "\x1b" not in done.out
 
 
-def test_the_directory(cli, tester) -> None:
+def test_directory_flag_applies(cli, tester) -> None:
     tester.write("sub/src/inner", "in there")
     assert cli("tools", "call", "read_file", *W, "-C", "sub", "path=/src/inner").out == "in there\n"
     assert cli("tools", "call", "read_file", "--cd=sub", "path=src/inner").out == "in there\n"
 
 
-def test_the_approval_mode_of_the_user_counts(cli, tester) -> None:
+def test_approval_mode_of_the_user_config_applies(cli, tester) -> None:
     tester.home.mkdir()
     (tester.home / "config.yaml").write_text("approval: {mode: approve_all}")
     assert cli("tools", "call", "echo", *W, "text=a").out == "a\n"
@@ -188,7 +188,7 @@ def test_printed_text_of_a_tool_is_not_its_result(tester) -> None:
     assert sorted(done.stderr.splitlines()) == ["from a child", "printed", "written"]
 
 
-def test_broken_tools_are_told_to_whom_they_concern(cli, tester) -> None:
+def test_broken_tools_are_reported_only_where_relevant(cli, tester) -> None:
     for name in ("bad", "worse"):
         (tester.home / "tools" / name).mkdir(parents=True)
         (tester.home / "tools" / name / "tool.yaml").write_text(f"name: {name}\n")
@@ -206,7 +206,7 @@ def test_broken_tools_are_told_to_whom_they_concern(cli, tester) -> None:
     assert cli("run", "all.yaml", "go").err.count("2 invalid tools") == 1
 
 
-def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
+def test_help_after_two_dashes_belongs_to_the_tool(cli, tester) -> None:
     assert cli("tools", "call", "--help").out.startswith("Usage: forge tools call [OPTIONS] NAME")
     done = cli("tools", "call", "echo", *W, "--", "--help")
     assert (done.code, done.out) == (2, "")
@@ -214,9 +214,7 @@ def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
 
 
 @pytest.mark.parametrize("name", ["ReadFile", "read-file", "READ_FILE"])
-def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(
-    cli, project: Project, name: str
-) -> None:
+def test_tool_name_matches_without_case_and_separators(cli, project: Project, name: str) -> None:
     project.write("notes.txt", "hello\n")
     done = cli("tools", "call", name, "path=notes.txt", "-y")
     assert (done.code, done.out) == (0, "hello\n"), done.err

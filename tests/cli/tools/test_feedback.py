@@ -89,7 +89,7 @@ def test_feedback_is_stored_and_listed(cli, greet: Path) -> None:
     assert json.loads(cli("tools", "feedback", "greet", "--json").out) == []
 
 
-def test_the_model_reads_it_until_the_tool_is_changed(cli, project: Project, greet: Path) -> None:
+def test_model_reads_feedback_until_the_tool_is_changed(cli, project: Project, greet: Path) -> None:
     (plain,) = descriptions(cli, project)
     cli("tools", "feedback", "greet", "It shouts.")
     (told,) = descriptions(cli, project)
@@ -109,7 +109,7 @@ def test_the_model_reads_it_until_the_tool_is_changed(cli, project: Project, gre
     assert descriptions(cli, project) == [told]
 
 
-def test_while_a_worker_rewrites_the_tool_it_goes_on_reading(
+def test_worker_that_rewrites_the_tool_still_reads_the_feedback(
     cli, project: Project, greet: Path
 ) -> None:
     cli("tools", "feedback", "greet", "It shouts.")
@@ -130,7 +130,7 @@ def test_while_a_worker_rewrites_the_tool_it_goes_on_reading(
     assert FEEDBACK not in later
 
 
-def test_feedback_of_a_restored_version_holds_again(cli, project: Project, greet: Path) -> None:
+def test_feedback_of_a_restored_version_applies_again(cli, project: Project, greet: Path) -> None:
     assert cli("tools", "build", "greet").code == 0
     cli("tools", "feedback", "greet", "Good as it is.")
     (greet / "greet.sh").write_text("echo other\n")
@@ -171,7 +171,7 @@ def test_feedback_does_not_reach_other_workers(cli, project: Project, greet: Pat
     assert cli("run", "worker.yaml", "Work", "-y", "-p", "--locked").code == 0
 
 
-def test_a_replay_does_not_mind_it(cli, project: Project, greet: Path) -> None:
+def test_replay_ignores_feedback(cli, project: Project, greet: Path) -> None:
     assert cli("run", "worker.yaml", "Work", "-y", "-p").code == 0
     cli("tools", "feedback", "greet", "It shouts.")
     replayed = cli("replay", "last", "--home", str(project.home))
@@ -205,7 +205,7 @@ def test_feedback_is_bounded(cli, project: Project, greet: Path) -> None:
         (["greet", "It shouts.", "--clear"], 2),
     ],
 )
-def test_what_cannot_be_done(
+def test_invalid_feedback_is_refused(
     cli, project: Project, greet: Path, args: list[str], code: int
 ) -> None:
     done = cli("tools", "feedback", *args)
@@ -214,7 +214,7 @@ def test_what_cannot_be_done(
     assert not (project.home / "feedback").exists()
 
 
-def test_secrets_and_control_characters(
+def test_secrets_and_control_characters_are_removed_from_feedback(
     cli, project: Project, greet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "correct-horse-battery")
@@ -236,7 +236,7 @@ def test_secrets_and_control_characters(
         assert not {"\x1b", "\u202e"} & set(done.out + done.err)
 
 
-def test_no_tool_of_a_worker_gives_feedback(cli, project: Project, greet: Path) -> None:
+def test_tools_of_a_worker_cannot_give_feedback(cli, project: Project, greet: Path) -> None:
     cli("tools", "feedback", "greet", "It shouts.")
     before = (project.home / "feedback" / "greet.jsonl").read_bytes()
     for path in ("/tools/../feedback/greet.jsonl", str(project.home / "feedback" / "greet.jsonl")):
@@ -245,7 +245,7 @@ def test_no_tool_of_a_worker_gives_feedback(cli, project: Project, greet: Path) 
     assert (project.home / "feedback" / "greet.jsonl").read_bytes() == before
 
 
-def test_a_removed_tool_takes_it_along_and_a_broken_one_has_it(
+def test_removed_tool_loses_its_feedback_and_a_broken_one_keeps_it(
     cli, project: Project, greet: Path
 ) -> None:
     (greet / "tool.yaml").write_text("name: [")
@@ -255,7 +255,7 @@ def test_a_removed_tool_takes_it_along_and_a_broken_one_has_it(
     assert not (project.home / "feedback").exists()
 
 
-def test_lines_that_cannot_be_read_are_left_out(cli, project: Project, greet: Path) -> None:
+def test_unreadable_lines_are_skipped(cli, project: Project, greet: Path) -> None:
     cli("tools", "feedback", "greet", "It shouts.")
     file = project.home / "feedback" / "greet.jsonl"
     good = file.read_text()
@@ -275,7 +275,7 @@ def test_lines_that_cannot_be_read_are_left_out(cli, project: Project, greet: Pa
     assert len(FeedbackStore(project.home).of("greet")) == 2
 
 
-def test_many_at_once_lose_nothing(project: Project) -> None:
+def test_concurrent_feedback_is_complete(project: Project) -> None:
     store = FeedbackStore(project.home)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda number: store.add("greet", "0", f"no. {number}"), range(40)))
@@ -284,7 +284,7 @@ def test_many_at_once_lose_nothing(project: Project) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(text=st.text(min_size=1, max_size=200))
-def test_any_text_is_one_line_for_the_model(
+def test_feedback_is_one_line_for_the_model(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     store = FeedbackStore(tmp_path_factory.mktemp("home"))

@@ -117,7 +117,7 @@ def repository(tmp_path: Path, git: Callable[..., str]) -> Path:
     return tmp_path / "tools.git"
 
 
-def test_a_folder_is_shown_imported_and_called(cli, project: Project, tmp_path: Path) -> None:
+def test_folder_is_shown_imported_and_called(cli, project: Project, tmp_path: Path) -> None:
     source = write_tool(tmp_path / "src" / "anywhere", {**TOOL, "data/a.bin": "x"})
     (source / "greet.sh").chmod(0o775)
     (source / ".git").mkdir()
@@ -144,7 +144,7 @@ def test_a_folder_is_shown_imported_and_called(cli, project: Project, tmp_path: 
     ("answer", "imported"),
     [("yes", True), ("y", True), ("no", False), ("", False), ("s\nno", False), ("s\ns\ny", True)],
 )
-def test_a_person_is_asked(
+def test_import_asks_a_person(
     cli,
     project: Project,
     tmp_path: Path,
@@ -177,7 +177,7 @@ def test_import_without_a_terminal_shows_all_and_imports_nothing(cli, left, tmp_
     assert (done.code, json.loads(done.out)["imported"], left()) == (4, [], [])
 
 
-def test_json(cli, project: Project, tmp_path: Path) -> None:
+def test_import_result_is_printed_as_json(cli, project: Project, tmp_path: Path) -> None:
     archive = tar(tmp_path / "greet.tar.gz", *GOOD)
     done = cli("tools", "import", str(archive), "--json", "-y", "--as", "hello")
     found = json.loads(done.out)
@@ -203,7 +203,7 @@ def test_json(cli, project: Project, tmp_path: Path) -> None:
         ("a", "w"),
     ],
 )
-def test_every_kind_of_tar(cli, tmp_path: Path, name: str, mode: str) -> None:
+def test_every_kind_of_tar_is_imported(cli, tmp_path: Path, name: str, mode: str) -> None:
     done = cli(
         "tools",
         "import",
@@ -215,7 +215,7 @@ def test_every_kind_of_tar(cli, tmp_path: Path, name: str, mode: str) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-def test_a_zip_with_modes_and_one_without(cli, project: Project, tmp_path: Path) -> None:
+def test_zip_with_and_without_modes_is_imported(cli, project: Project, tmp_path: Path) -> None:
     info = zipfile.ZipInfo("top/greet/greet.sh")
     info.external_attr = (stat.S_IFREG | 0o755) << 16
     manifest = MANIFEST.encode()
@@ -258,9 +258,7 @@ def test_import_never_overwrites_a_tool(cli, project: Project, tmp_path: Path) -
         "{name: greet, description: Greets, entrypoint: greet.sh}",
     ],
 )
-def test_another_name_changes_nothing_else(
-    cli, project: Project, tmp_path: Path, line: str
-) -> None:
+def test_new_name_changes_nothing_else(cli, project: Project, tmp_path: Path, line: str) -> None:
     rest = (
         "" if line.startswith("{") else "description: é greet\nentrypoint: greet.sh # name: greet\n"
     )
@@ -277,12 +275,12 @@ def test_another_name_changes_nothing_else(
 @pytest.mark.parametrize(
     "name", ["", "a b", "../x", "-x", "1x", "a" * 65, "é", "create_custom_tool"]
 )
-def test_names_that_no_tool_can_have(cli, left, tmp_path: Path, name: str) -> None:
+def test_invalid_tool_names_are_refused(cli, left, tmp_path: Path, name: str) -> None:
     done = cli("tools", "import", str(write_tool(tmp_path / "src")), "-y", "--as", name)
     assert (done.code in (2, 3), done.err != "", left()) == (True, True, [])
 
 
-def test_several_tools_at_once_or_some_of_them(cli, project: Project, tmp_path: Path) -> None:
+def test_several_or_selected_tools_are_imported(cli, project: Project, tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         write_tool(
             tmp_path / "src" / name,
@@ -327,9 +325,7 @@ def test_import_of_an_invalid_tool_imports_nothing_unless_deselected(
     assert cli("tools", "import", str(tmp_path / "src"), "greet", "-y").code == 0
 
 
-def test_the_origin_is_shown_until_the_tool_is_removed(
-    cli, project: Project, tmp_path: Path
-) -> None:
+def test_origin_is_shown_until_the_tool_is_removed(cli, project: Project, tmp_path: Path) -> None:
     archive = tar(tmp_path / "greet.tar.gz", *GOOD)
     assert cli("tools", "import", str(archive), "-y").code == 0
     shown = cli("tools", "show", "greet").out
@@ -345,7 +341,9 @@ def test_the_origin_is_shown_until_the_tool_is_removed(
     assert "imported" not in cli("tools", "show", "greet").out
 
 
-def test_no_tool_of_a_worker_writes_the_record(cli, project: Project, tmp_path: Path) -> None:
+def test_tools_of_a_worker_cannot_write_the_import_record(
+    cli, project: Project, tmp_path: Path
+) -> None:
     assert cli("tools", "import", str(write_tool(tmp_path / "src")), "-y").code == 0
     before = (project.home / "imported" / "greet.json").read_bytes()
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}, executables: {}}\n")
@@ -364,7 +362,9 @@ def test_no_tool_of_a_worker_writes_the_record(cli, project: Project, tmp_path: 
     assert (project.home / "imported" / "greet.json").read_bytes() == before
 
 
-def test_a_repository(cli, project: Project, repository: Path, git: Callable[..., str]) -> None:
+def test_repository_is_imported_with_its_commit(
+    cli, project: Project, repository: Path, git: Callable[..., str]
+) -> None:
     commit = git("rev-parse", "HEAD", cwd=repository).strip()
     for number, source in enumerate((str(repository), f"file://{repository}")):
         done = cli("tools", "import", source, "-y", "--as", f"greet{number}")
@@ -380,7 +380,7 @@ def test_a_repository(cli, project: Project, repository: Path, git: Callable[...
         assert sorted(path.name for path in folder.iterdir()) == ["greet.sh", "tool.yaml"]
 
 
-def test_a_large_repository_is_not_fetched_to_its_end(
+def test_large_repository_is_not_downloaded_completely(
     cli, left, tmp_path: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = write_tool(tmp_path / "src")
@@ -439,7 +439,7 @@ def test_import_executes_nothing_of_a_repository(
     assert not mark.exists()
 
 
-def test_links_and_submodules_of_a_repository_stay_out(
+def test_links_and_submodules_of_a_repository_are_omitted(
     cli, left, tmp_path: Path, git: Callable[..., str]
 ) -> None:
     work = write_tool(tmp_path / "src")
@@ -480,14 +480,14 @@ def test_links_and_submodules_of_a_repository_stay_out(
         ("/dev/null", "is neither a folder nor a file"),
     ],
 )
-def test_addresses_that_are_not_fetched(cli, left, address: str, sentence: str) -> None:
+def test_unsupported_addresses_are_refused(cli, left, address: str, sentence: str) -> None:
     done = cli("tools", "import", address, "-y")
     assert done.code in (1, 2)
     assert sentence in done.err
     assert left() == []
 
 
-def test_a_password_of_an_address_is_not_shown(cli, left) -> None:
+def test_password_in_an_address_is_not_shown(cli, left) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -498,7 +498,7 @@ def test_a_password_of_an_address_is_not_shown(cli, left) -> None:
     assert left() == []
 
 
-def test_a_repository_without_a_commit_and_without_git(
+def test_empty_repository_or_missing_git_is_an_error(
     cli, left, tmp_path: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git("init", "-q", "--bare", "empty.git")
@@ -588,7 +588,7 @@ def test_import_refuses_zips_that_reach_outside(
     assert left() == []
 
 
-def test_links_beside_the_tools_do_no_harm(cli, project: Project, tmp_path: Path) -> None:
+def test_links_beside_the_tools_are_ignored(cli, project: Project, tmp_path: Path) -> None:
     archive = tar(
         tmp_path / "a.tar", *GOOD, entry("link", tarfile.SYMTYPE, "/etc/passwd"), mode="w"
     )
@@ -622,7 +622,7 @@ def broken_archives(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_broken_archive_is_a_sentence(cli, left, tmp_path: Path) -> None:
+def test_broken_archive_is_one_message(cli, left, tmp_path: Path) -> None:
     for name, data in broken_archives(tmp_path).items():
         (tmp_path / "a.tar.gz").write_bytes(data)
         done = cli("tools", "import", str(tmp_path / "a.tar.gz"), "-y")
@@ -632,7 +632,7 @@ def test_a_broken_archive_is_a_sentence(cli, left, tmp_path: Path) -> None:
         assert left() == [], name
 
 
-def test_an_encrypted_zip_is_a_sentence(cli, left, tmp_path: Path) -> None:
+def test_encrypted_zip_is_one_message(cli, left, tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", *GOOD)
     data = bytearray(path.read_bytes())
     for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
@@ -660,7 +660,7 @@ class Zeros(io.RawIOBase):
         return b"\0" * given
 
 
-def test_an_archive_that_grows_is_given_up(
+def test_archive_that_expands_too_much_is_refused(
     cli, left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archives, "MAX_UNPACKED", 4 << 20)
@@ -703,7 +703,7 @@ def test_an_archive_that_grows_is_given_up(
         ("TOOL.yaml", lambda path: path.touch(), "would be the same file"),
     ],
 )
-def test_folders_are_held_to_the_same(
+def test_folders_have_the_same_limits(
     cli, left, tmp_path: Path, name: str, make, sentence: str
 ) -> None:
     source = write_tool(tmp_path / "src")
@@ -744,7 +744,7 @@ def test_import_refuses_invalid_tools(
     assert left() == []
 
 
-def test_a_stranger_cannot_repaint_the_terminal(cli, tmp_path: Path) -> None:
+def test_imported_text_cannot_control_the_terminal(cli, tmp_path: Path) -> None:
     manifest = (
         'name: greet\ndescription: "a\\e[2J\\u202Eb"\nentrypoint: greet.sh\nusage: "\\e]0;x\\a"\n'
     )
@@ -755,7 +755,7 @@ def test_a_stranger_cannot_repaint_the_terminal(cli, tmp_path: Path) -> None:
     assert not {"\x1b", "\u202e", "\a"} & set(done.out + done.err)
 
 
-def test_a_tool_that_takes_the_place_of_a_built_in_one_says_so(cli, tmp_path: Path) -> None:
+def test_tool_that_replaces_a_built_in_one_is_announced(cli, tmp_path: Path) -> None:
     done = cli("tools", "import", str(write_tool(tmp_path / "src")), "--as", "read_file", "-y")
     assert done.code == 0
     assert done.err.startswith(
@@ -763,7 +763,7 @@ def test_a_tool_that_takes_the_place_of_a_built_in_one_says_so(cli, tmp_path: Pa
     )
 
 
-def test_a_home_that_cannot_be_written_to_keeps_nothing(
+def test_unwritable_home_stores_nothing(
     cli, left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
@@ -784,7 +784,7 @@ def test_a_home_that_cannot_be_written_to_keeps_nothing(
     assert left() == []
 
 
-def test_a_kill_leaves_nothing_that_the_next_import_or_doctor_does_not_remove(
+def test_leftovers_of_a_killed_import_are_removed(
     cli, left, project: Project, tmp_path: Path
 ) -> None:
     write_tool(tmp_path / "src")

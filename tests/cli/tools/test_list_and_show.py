@@ -34,7 +34,7 @@ def forge_toolsets():
 """
 
 
-def test_the_built_in_tools_without_a_worker(cli) -> None:
+def test_built_in_tools_are_listed_without_a_worker(cli) -> None:
     done = cli("tools", "list", "--json", "--source", "builtin")
     rows = {row["name"]: row for row in json.loads(done.out)}
     assert (done.code, done.err) == (0, "")
@@ -113,7 +113,7 @@ def forge_toolsets():
 
 
 @pytest.mark.long
-def test_the_settings_of_a_plugin(project, install) -> None:
+def test_plugin_settings_are_applied(project, install) -> None:
     site = install("forge-tools-ledger", "ledger_tools", SETTINGS, "ledger = ledger_tools")
     env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-ledger"}
     rows = json.loads(project.forge("tools", "list", "--json", env=env).stdout)
@@ -137,7 +137,7 @@ def test_the_settings_of_a_plugin(project, install) -> None:
     )
 
 
-def test_a_table_for_people(cli, tester) -> None:
+def test_table_lists_tools_and_their_approval(cli, tester) -> None:
     done = cli("tools", "list", "worker.yaml")
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
@@ -192,7 +192,7 @@ def menu(project) -> None:
 
 
 @pytest.mark.long
-def test_label_and_category_of_what_people_may_call(cli, menu) -> None:
+def test_manual_tools_have_label_and_category(cli, menu) -> None:
     lines = cli("tools", "list", "worker.yaml", "--mode", "manual").out.splitlines()
     assert lines[0].split() == [
         "name",
@@ -223,7 +223,7 @@ def test_list_filters_by_mode(cli, menu, mode: str, names: list[str]) -> None:
 
 
 @pytest.mark.long
-def test_a_worker_shows_what_people_may_call(cli, menu) -> None:
+def test_worker_lists_its_manual_tools(cli, menu) -> None:
     assert cli("worker", "show", "worker.yaml").out.splitlines()[-3:] == [
         "for people:",
         "  push: both, label Push, category Git",
@@ -235,7 +235,7 @@ def test_a_worker_shows_what_people_may_call(cli, menu) -> None:
     ]
 
 
-def test_a_worker_that_is_wrong(cli, tester) -> None:
+def test_invalid_worker_is_an_error(cli, tester) -> None:
     tester.write("worker.yaml", "name: x\ntoolsets: {filesytem: {}}")
     done = cli("tools", "list", "worker.yaml")
     assert (done.code, done.out) == (3, "")
@@ -269,7 +269,7 @@ def test_list_does_not_blame_tools_for_an_invalid_config(
 
 
 @pytest.mark.long
-def test_a_plugin_and_a_broken_one_beside_it(tester, install) -> None:
+def test_broken_plugin_does_not_hide_another(tester, install) -> None:
     site = install("forge-tools-weather", "weather_tools", GOOD, "weather = weather_tools")
     install("forge-tools-broken", "broken_tools", BROKEN, "broken = broken_tools")
     env = {"PYTHONPATH": str(site)}
@@ -300,7 +300,7 @@ def test_a_plugin_and_a_broken_one_beside_it(tester, install) -> None:
 
 
 @pytest.mark.long
-def test_show_tells_what_a_tool_takes(cli, tester) -> None:
+def test_show_describes_the_parameters_of_a_tool(cli, tester) -> None:
     done = cli("tools", "show", "echo", "--worker", "worker.yaml")
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
@@ -323,7 +323,7 @@ def test_show_tells_what_a_tool_takes(cli, tester) -> None:
 
 
 @pytest.mark.long
-def test_show_as_json(cli, tester) -> None:
+def test_show_prints_json(cli, tester) -> None:
     found = json.loads(cli("tools", "show", "report", "--worker", "worker.yaml", "--json").out)
     assert (found["name"], found["mode"], found["approval"]) == ("report", "llm", "preApproved")
     assert sorted(found["inputSchema"]["properties"]) == ["ratio", "rows"]
@@ -332,7 +332,7 @@ def test_show_as_json(cli, tester) -> None:
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["show", "call"])
-def test_a_tool_that_is_not_there(cli, tester, command: str, unconfined: str) -> None:
+def test_missing_tool_is_an_error(cli, tester, command: str, unconfined: str) -> None:
     done = cli("tools", command, "red_file")
     assert (done.code, done.out) == (2, "")
     assert (
@@ -346,7 +346,7 @@ def test_a_tool_that_is_not_there(cli, tester, command: str, unconfined: str) ->
 
 
 @pytest.mark.long
-def test_show_works_where_no_default_zone_can_be(cli, tester, monkeypatch) -> None:
+def test_show_works_without_a_default_zone(cli, tester, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tester.folder))
     assert cli("tools", "show", "read_file").code == 0
     assert cli("tools", "list").code == 0
@@ -356,7 +356,7 @@ def test_show_works_where_no_default_zone_can_be(cli, tester, monkeypatch) -> No
 
 
 @pytest.mark.long
-def test_descriptions_cannot_repaint_the_terminal(cli, tester) -> None:
+def test_descriptions_cannot_control_the_terminal(cli, tester) -> None:
     tester.write(
         "tools.py", "def echo(x: int) -> int:\n    '''Evil \x1b[2J \u202e text.'''\n    return x\n"
     )

@@ -42,7 +42,7 @@ def test_menus_have_labels_and_categories(project: Project, write) -> None:
     assert "other" not in found
 
 
-def test_an_import_says_who_may_call(cli, tmp_path: Path, write, project: Project) -> None:
+def test_import_shows_who_may_call_a_tool(cli, tmp_path: Path, write, project: Project) -> None:
     folder = write(
         "manual_execution: {mode: manual, label: Push it}", "needs_approval: true"
     ).rename(tmp_path / "push")

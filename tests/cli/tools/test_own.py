@@ -34,7 +34,7 @@ def make(cli, project: Project) -> Callable[..., Path]:
 
 
 @pytest.mark.few(1)
-def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
+def test_tool_is_made_built_diffed_and_removed(cli, project: Project, language: str) -> None:
     made = cli("tools", "new", "greet", "--lang", language, "-d", "Greets somebody")
     folder = project.home / "tools" / "greet"
     assert (made.code, made.err) == (0, "")
@@ -76,7 +76,7 @@ def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.few(1)
-def test_in_processes_of_their_own(project: Project, language: str) -> None:
+def test_new_tool_passes_its_test_in_every_language(project: Project, language: str) -> None:
     assert project.forge("tools", "new", "greet", "--lang", language).returncode == 0
     tested = project.forge("tools", "test")
     assert (tested.returncode, tested.stderr) == (0, "")
@@ -92,14 +92,14 @@ def test_in_processes_of_their_own(project: Project, language: str) -> None:
         ("run_custom_tool", "choose another name"),
     ],
 )
-def test_names_that_no_tool_can_have(cli, project: Project, name: str, sentence: str) -> None:
+def test_invalid_tool_names_are_refused(cli, project: Project, name: str, sentence: str) -> None:
     done = cli("tools", "new", name, "--lang", "sh")
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
     assert not (project.home / "tools").exists()
 
 
-def test_a_new_tool_is_counted_once(make) -> None:
+def test_new_tool_is_counted_once(make) -> None:
     stats = make("greet").parent / ".stats.jsonl"
     assert stats.read_text().count('"event": "created"') == 1
 
@@ -123,7 +123,7 @@ def test_new_without_a_language(
     assert "'rb' is not one of 'go', 'sh', 'py'" in done.err
 
 
-def test_a_description_that_cannot_be_written(cli, project: Project) -> None:
+def test_invalid_description_is_refused(cli, project: Project) -> None:
     done = cli("tools", "new", "greet", "--lang", "sh", "-d", "a\x1b[2Jb")
     assert (done.code, done.out) == (2, "")
     assert "control character U+001B" in done.err
@@ -151,7 +151,7 @@ def test_a_description_that_cannot_be_written(cli, project: Project) -> None:
         ),
     ],
 )
-def test_a_source_with_an_error(cli, make, lang: str, source: str, said: str) -> None:
+def test_source_with_an_error_fails_to_build(cli, make, lang: str, source: str, said: str) -> None:
     folder = make("greet", source, lang)
     done = cli("tools", "build", "greet")
     assert (done.code, done.out) == (1, "")
@@ -170,7 +170,7 @@ def test_build_executes_nothing(cli, make, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_packages_that_are_not_there(
+def test_missing_packages_fail_the_build(
     cli, make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -203,7 +203,7 @@ def test_build_without_a_toolchain(
     assert "no Go toolchain on the PATH; install Go" in done.err
 
 
-def test_a_program_that_is_started_itself(cli, make) -> None:
+def test_directly_started_program_is_built(cli, make) -> None:
     folder = make("greet")
     (folder / "greet.sh").rename(folder / "greet.bin")
     (folder / "greet.bin").chmod(0o755)
@@ -218,7 +218,7 @@ def test_a_program_that_is_started_itself(cli, make) -> None:
 
 
 @pytest.mark.parametrize("command", ["build", "diff", "remove"])
-def test_a_tool_that_is_not_there(cli, project: Project, make, command: str) -> None:
+def test_missing_tool_is_an_error(cli, project: Project, make, command: str) -> None:
     root = project.home / "tools"
     done = cli("tools", command, "greet")
     assert (done.code, done.out) == (2, "")
@@ -242,7 +242,7 @@ def test_a_tool_that_is_not_there(cli, project: Project, make, command: str) -> 
     assert (root / "greet" / "tool.yaml").exists()
 
 
-def test_a_tool_that_is_broken(cli, make) -> None:
+def test_broken_tool_is_an_error(cli, make) -> None:
     folder = make("greet")
     cli("tools", "call", "greet", "-y")
     manifest = folder / "tool.yaml"
@@ -256,7 +256,7 @@ def test_a_tool_that_is_broken(cli, make) -> None:
     assert cli("tools", "remove", "greet").code == 0
 
 
-def test_files_that_come_go_or_are_no_text(cli, make) -> None:
+def test_diff_shows_added_removed_and_binary_files(cli, make) -> None:
     folder = make("greet")
     for name, content in {"gone.txt": b"old words\n", "blob": b"\0one", "same": b"\0same"}.items():
         (folder / name).write_bytes(content)
@@ -276,7 +276,7 @@ def test_files_that_come_go_or_are_no_text(cli, make) -> None:
     assert "\x1b" not in out
 
 
-def test_colours_are_for_terminals(cli, make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_only_for_terminals(cli, make, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make("greet")
     cli("tools", "call", "greet", "-y")
     (folder / "greet.sh").write_text("echo other\n")
@@ -285,7 +285,7 @@ def test_colours_are_for_terminals(cli, make, monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b[32m+ echo other" in cli("tools", "diff", "greet").out
 
 
-def test_a_call_that_was_denied_approves_nothing(cli, make) -> None:
+def test_denied_call_approves_no_version(cli, make) -> None:
     folder = make("greet")
     cli("tools", "call", "greet", "-y")
     (folder / "greet.sh").write_text("echo other\n")
@@ -294,7 +294,7 @@ def test_a_call_that_was_denied_approves_nothing(cli, make) -> None:
     assert "+echo other\n" in cli("tools", "diff", "greet").out
 
 
-def test_a_call_through_the_door_approves_as_well(cli, make) -> None:
+def test_call_through_the_proxy_approves_the_version(cli, make) -> None:
     make("greet")
     assert cli("tools", "call", "run_custom_tool", "tool_name=greet", "-y").code == 0
     assert cli("tools", "diff", "greet").out.startswith("greet: nothing changed")
@@ -343,7 +343,7 @@ def test_programs_cannot_write_approved_versions(cli, project: Project, make) ->
     assert not (project.home / "approved" / "greet" / "0.json").exists()
 
 
-def test_new_says_where_nothing_can_be_made(cli, project: Project) -> None:
+def test_new_reports_an_unwritable_home(cli, project: Project) -> None:
     project.home.write_text("in the way")
     done = cli("tools", "new", "greet", "--lang", "sh")
     assert (done.code, done.out) == (1, "")
@@ -352,7 +352,7 @@ def test_new_says_where_nothing_can_be_made(cli, project: Project) -> None:
     )
 
 
-def test_a_link_that_leads_to_itself_breaks_nothing_else_and_can_be_removed(
+def test_circular_link_can_be_removed_and_affects_no_other_tool(
     cli, project: Project, make
 ) -> None:
     loop = make("greet").parent / "loop"

@@ -95,7 +95,7 @@ def rows(out: str) -> dict[tuple[str, str], tuple[bool, str]]:
     return {(row["tool"], row["check"]): (row["ok"], row["detail"]) for row in found}
 
 
-def test_examples_that_come_out_as_they_say(cli, write) -> None:
+def test_correct_examples_pass(cli, write) -> None:
     write(
         "greet",
         'case "$*" in *--who=Ada*) echo "Hello, Ada"; echo more ;; *) echo nobody >&2; exit 3 ;; esac\n',
@@ -112,7 +112,7 @@ def test_examples_that_come_out_as_they_say(cli, write) -> None:
     assert (done.code, done.out, done.err) == (0, f"ok      greet: {names}\n", "")
 
 
-def test_examples_that_do_not(cli, write) -> None:
+def test_incorrect_examples_fail_with_their_output(cli, write) -> None:
     write(
         "greet",
         'echo "some words"; echo "a problem" >&2; case "$*" in *slow*) sleep 60 ;; esac; exit 3\n',
@@ -135,7 +135,7 @@ def test_examples_that_do_not(cli, write) -> None:
     assert "build, example 3\n" in done.out
 
 
-def test_what_a_program_describes_itself_is_still_its_output(cli, write) -> None:
+def test_self_described_result_is_also_output(cli, write) -> None:
     result = '{"summary": "Said hello", "kind": "greeting.said", "data": {"words":2}}'
     write(
         "greet",
@@ -145,7 +145,7 @@ def test_what_a_program_describes_itself_is_still_its_output(cli, write) -> None
     assert cli("tools", "test", "greet").code == 0
 
 
-def test_everything_that_can_be_wrong_with_a_program(cli, write) -> None:
+def test_every_problem_of_a_program_is_reported(cli, write) -> None:
     write("broken", "echo", "timeout: 0")
     write(
         "mute",
@@ -195,7 +195,7 @@ def test_examples_pass_the_gate(cli, write, project: Project) -> None:
     assert "is in no zone" in done.out
 
 
-def test_a_folder_somewhere_else(cli, write, project: Project) -> None:
+def test_folder_outside_the_home_can_be_tested(cli, write, project: Project) -> None:
     folder = write(
         "greet",
         'cat "$FORGE_TOOL_DIR/words"\n',
@@ -213,7 +213,7 @@ def test_a_folder_somewhere_else(cli, write, project: Project) -> None:
     assert f"FAILED  greet: tool.yaml: {folder}/tool.yaml:1:1: " in done.out
 
 
-def test_a_tool_wins_over_a_folder_of_the_same_name(cli, write, project: Project) -> None:
+def test_tool_takes_precedence_over_a_folder_of_its_name(cli, write, project: Project) -> None:
     write("greet", "echo home\n", "examples: [{expect: {stdout_contains: home}}]")
     write(
         "greet",
@@ -226,7 +226,7 @@ def test_a_tool_wins_over_a_folder_of_the_same_name(cli, write, project: Project
 
 
 @pytest.mark.long
-def test_a_module(cli, project: Project) -> None:
+def test_module_can_be_tested(cli, project: Project) -> None:
     project.write("tools.py", MODULE)
     done = cli("tools", "test", "tools.py", "--json")
     found = rows(done.out)
@@ -287,7 +287,7 @@ def plot(at: Annotated[Point, Field(description="Where")]) -> int:
 """
 
 
-def test_a_named_tuple_may_refuse_a_value_by_its_fields(cli, project: Project) -> None:
+def test_named_tuple_may_refuse_a_value(cli, project: Project) -> None:
     project.write("tools.py", POINTS)
     done = cli("tools", "test", "./tools.py")
     assert (done.code, done.out) == (
@@ -305,7 +305,7 @@ def test_a_named_tuple_may_refuse_a_value_by_its_fields(cli, project: Project) -
         ("x = 1\n", "no tools"),
     ],
 )
-def test_a_module_that_does_not_load(cli, project: Project, text: str, said: str) -> None:
+def test_module_that_does_not_load_is_reported(cli, project: Project, text: str, said: str) -> None:
     project.write("tools.py", text)
     done = cli("tools", "test", "tools.py")
     assert done.code == 1
@@ -320,7 +320,7 @@ def test_builtin_tools_pass_all_checks(cli, name: str) -> None:
     assert (done.code, done.err) == (0, ""), done.out
 
 
-def test_a_plugin_and_a_broken_one(project: Project, install) -> None:
+def test_broken_plugin_does_not_hide_another(project: Project, install) -> None:
     good = (
         "from forge_cli import Toolset, hookimpl, tool\n\n\nclass Weather(Toolset):\n    name = 'weather'\n\n"
         "    @tool\n    def forecast(self, place: str) -> str:\n        '''Say how it will be.'''\n"
@@ -353,7 +353,7 @@ def test_a_plugin_and_a_broken_one(project: Project, install) -> None:
         ("nothing/like/it", "there are: greet, "),
     ],
 )
-def test_a_target_that_is_not_there(cli, project: Project, write, target: str, hint: str) -> None:
+def test_missing_target_is_an_error(cli, project: Project, write, target: str, hint: str) -> None:
     write("greet", "echo\n")
     project.write("tools.py", "")
     done = cli("tools", "test", target)
@@ -363,7 +363,7 @@ def test_a_target_that_is_not_there(cli, project: Project, write, target: str, h
     assert second.startswith(f"  {hint}")
 
 
-def test_targets_that_cannot_be_tested(cli, project: Project) -> None:
+def test_invalid_targets_are_errors(cli, project: Project) -> None:
     done = cli("tools", "test", "custom")
     assert (done.code, done.out) == (2, "")
     assert "'custom' has no tools without settings" in done.err
@@ -425,7 +425,7 @@ def twice() -> str:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("argv", [["."], ["worker.yaml"], ["--worker", "."]], ids=" ".join)
-def test_a_worker(cli, project: Project, argv: list[str]) -> None:
+def test_worker_can_be_tested(cli, project: Project, argv: list[str]) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", ODD)
     done = cli("tools", "test", *argv, "--json")
@@ -458,13 +458,13 @@ def test_tools_test_checks_one_toolset_of_a_worker(cli, project: Project) -> Non
     )
 
 
-def test_a_worker_by_its_name(cli, project: Project) -> None:
+def test_worker_can_be_tested_by_name(cli, project: Project) -> None:
     done = cli("tools", "test", "writer")
     assert done.code == 0, done.out
     assert "ok      read_file: " in done.out
 
 
-def test_a_worker_that_cannot_be_read(cli, project: Project) -> None:
+def test_unreadable_worker_is_an_error(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {shel: {}}\n")
     done = cli("tools", "test", "worker.yaml")
     assert done.code == 1
@@ -474,7 +474,7 @@ def test_a_worker_that_cannot_be_read(cli, project: Project) -> None:
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["git", "web"])
-def test_the_plugins_of_this_repository_pass_anywhere(project: Project, name: str) -> None:
+def test_plugins_of_this_repository_pass_in_any_folder(project: Project, name: str) -> None:
     """Where there is neither a repository nor git nor a zone, tools say so, and that is as it should be."""
     programs = project.folder / "bin"
     programs.mkdir()

@@ -48,7 +48,7 @@ def hashes(cli) -> list[str]:
     ]
 
 
-def test_a_tool_that_a_worker_rewrites_can_be_restored(cli, project: Project, greet: Path) -> None:
+def test_tool_rewritten_by_a_worker_can_be_restored(cli, project: Project, greet: Path) -> None:
     project.write("worker.yaml", WORKER)
     project.write(
         "script.yaml",
@@ -70,7 +70,7 @@ def test_a_tool_that_a_worker_rewrites_can_be_restored(cli, project: Project, gr
     assert (greet / "greet.sh").read_text() == "echo two\n"
 
 
-def test_a_restored_tool_has_to_be_approved_again(cli, greet: Path) -> None:
+def test_restored_tool_needs_approval_again(cli, greet: Path) -> None:
     (greet / "greet.sh").write_text("echo two\n")
     assert cli("tools", "call", "greet", "-y").out == "two\n"
     assert cli("tools", "restore", "greet").code == 0
@@ -121,7 +121,7 @@ def test_versions_are_bounded_and_found_by_hash_or_number(
         assert cli("tools", "diff", "greet", wanted).code == 2
 
 
-def test_a_tool_that_was_deleted_by_hand_is_restored(cli, project: Project, greet: Path) -> None:
+def test_manually_deleted_tool_is_restored(cli, project: Project, greet: Path) -> None:
     shutil.rmtree(greet)
     assert cli("tools", "restore", "greet").code == 0
     assert cli("tools", "call", "greet", "-y").out == "one\n"
@@ -153,7 +153,7 @@ def test_restore_refuses_links_and_files_that_cannot_be_kept(
 
 
 @pytest.mark.parametrize("damage", [b"", b"no archive", b"\x1f\x8b\x08\0"])
-def test_a_damaged_version_is_a_sentence(cli, project: Project, greet: Path, damage: bytes) -> None:
+def test_damaged_version_is_one_message(cli, project: Project, greet: Path, damage: bytes) -> None:
     kept = max(
         (project.home / "versions" / "greet").iterdir(), key=lambda file: file.stat().st_mtime_ns
     )
@@ -186,7 +186,7 @@ FILES = st.dictionaries(
 
 @settings(deadline=None, max_examples=40)
 @given(before=FILES, after=FILES)
-def test_any_content_survives_being_kept_and_written(
+def test_any_content_survives_storing_and_restoring(
     before: dict[str, Content], after: dict[str, Content]
 ) -> None:
     read: Callable[[Path], dict[str, Content]] = lambda folder: read_contents(  # noqa: E731

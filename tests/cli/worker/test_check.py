@@ -25,7 +25,7 @@ def bare(x):
 """
 
 
-def test_a_sound_worker(cli, tester) -> None:
+def test_valid_worker_is_ok(cli, tester) -> None:
     done = cli("worker", "check", "worker.yaml")
     assert (done.code, done.err) == (0, "")
     assert re.fullmatch(
@@ -34,7 +34,7 @@ def test_a_sound_worker(cli, tester) -> None:
     assert cli("worker", "check", ".").out.startswith(".: ok")
 
 
-def test_front_matter(cli, project) -> None:
+def test_front_matter_is_checked(cli, project) -> None:
     project.write("w.md", "---\nname: written\ntoolsets: {filesystem: null}\n---\n# You write\n")
     done = cli("worker", "check", "w.md")
     assert (done.code, done.out.split(",")[0]) == (0, "w.md: ok (worker 'written'")
@@ -178,7 +178,7 @@ BAD = {
 
 @pytest.mark.few(10)
 @pytest.mark.parametrize("case", BAD)
-def test_a_worker_that_is_wrong_says_where(cli, project, case: str) -> None:
+def test_invalid_worker_is_reported_with_its_place(cli, project, case: str) -> None:
     text, line, sentence = BAD[case]
     project.write("w.yaml", text)
     project.write("t.py", MODULE)
@@ -191,7 +191,7 @@ def test_a_worker_that_is_wrong_says_where(cli, project, case: str) -> None:
 
 
 @pytest.mark.parametrize("words", [["nosuch.yaml"], ["src"], ["src/a.txt"]])
-def test_a_worker_that_is_not_there(cli, tester, words: list[str]) -> None:
+def test_missing_worker_is_an_error(cli, tester, words: list[str]) -> None:
     done = cli("worker", "check", *words)
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith(f"forge: {words[0]}")
@@ -252,7 +252,7 @@ def test_warnings_go_to_standard_error_and_do_not_fail_it(cli, project) -> None:
     assert done.out.startswith("w.yaml: ok")
 
 
-def test_zones_are_those_of_the_directory(cli, tester) -> None:
+def test_zones_are_relative_to_the_directory(cli, tester) -> None:
     tester.write("sub/x", "")
     assert cli("worker", "check", "worker.yaml", "-C", "sub").code == 3
     tester.write("sub/src/x", "")
@@ -260,7 +260,7 @@ def test_zones_are_those_of_the_directory(cli, tester) -> None:
     assert cli("worker", "check", "worker.yaml", "-C", "nowhere").code == 2
 
 
-def test_file_names_cannot_repaint_the_terminal(cli, project) -> None:
+def test_file_names_cannot_control_the_terminal(cli, project) -> None:
     project.write("a\x1b[2J.yaml", GOOD)
     assert cli("worker", "check", "a\x1b[2J.yaml").out.startswith("a\\x1b[2J.yaml: ok")
     project.write("b\x1b[2J.yaml", "nmae: x")
@@ -306,9 +306,7 @@ def test_file_names_cannot_repaint_the_terminal(cli, project) -> None:
         ("script:w.yaml", 3, "w.yaml:1:1: "),
     ],
 )
-def test_the_name_of_the_model_is_looked_at(
-    cli, project, monkeypatch, model: str, code: int, said: str
-) -> None:
+def test_model_name_is_checked(cli, project, monkeypatch, model: str, code: int, said: str) -> None:
     for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     project.home.mkdir()
@@ -326,16 +324,14 @@ def test_the_name_of_the_model_is_looked_at(
 @pytest.mark.parametrize(
     ("name", "model"), [("OPENAI_BASE_URL", "openai:any"), ("ANTHROPIC_BASE_URL", "anthropic:any")]
 )
-def test_a_server_of_ones_own_may_have_any_model(
-    cli, project, monkeypatch, name: str, model: str
-) -> None:
+def test_custom_server_may_have_any_model(cli, project, monkeypatch, name: str, model: str) -> None:
     monkeypatch.setenv(name, "http://127.0.0.1:9")
     project.write("w.yaml", f"name: w\nmodel: {model}\n")
     done = cli("worker", "check", "w.yaml")
     assert (done.code, done.err) == (0, "")
 
 
-def test_a_variable_that_is_not_set_is_said_where_it_stands(cli, project, monkeypatch) -> None:
+def test_unset_variable_is_reported_at_its_place(cli, project, monkeypatch) -> None:
     monkeypatch.delenv("NOPE", raising=False)
     server = "{url: 'http://127.0.0.1:9/', headers: {a: x, b: '${NOPE}'}}"
     project.write("w.yaml", f"name: w\ntoolsets:\n  mcp:\n    servers:\n      s: {server}\n")
@@ -370,14 +366,14 @@ def test_check_result_as_json(project, cli) -> None:
     assert found["error"] in done.err
 
 
-def test_a_name_of_no_worker_is_an_object_as_well(cli, project) -> None:
+def test_unknown_worker_is_a_json_object_as_well(cli, project) -> None:
     done = cli("worker", "check", "codr", "--json")
     found = json.loads(done.out)
     assert (done.code, found["path"], found["ok"]) == (3, "codr", False)
     assert found["error"] == "there is no worker 'codr'; did you mean 'coder'?"
 
 
-def test_what_comes_with_forge(cli) -> None:
+def test_shipped_workers_are_listed(cli) -> None:
     done = cli("worker", "list")
     assert (done.code, done.err) == (0, "")
     head, *rows = [line.split(maxsplit=2) for line in done.out.splitlines()]
@@ -387,7 +383,7 @@ def test_what_comes_with_forge(cli) -> None:
     ]
 
 
-def test_every_place_and_what_is_wrong(cli, project) -> None:
+def test_workers_of_every_place_are_listed_with_their_problems(cli, project) -> None:
     project.write(".forge/workers/coder.yaml", "name: coder\ndescription: Theirs\n")
     project.write(".forge/workers/deploy.yaml", "name: deploy\ndescription: Deploys\n")
     own = project.home / "workers"

@@ -73,7 +73,7 @@ def test_new_worker_has_the_chosen_approval(
         "no",
     ],
 )
-def test_instructions_arrive_as_they_were_said(cli, project, instructions: str) -> None:
+def test_instructions_are_written_unchanged(cli, project, instructions: str) -> None:
     assert (
         cli("worker", "new", "null", "--instructions", instructions, "--toolsets", "none").code == 0
     )
@@ -109,7 +109,7 @@ def test_invalid_new_worker_exits_2_and_changes_nothing(
 
 
 @pytest.mark.long
-def test_four_questions_on_a_terminal(project, terminal) -> None:
+def test_new_worker_asks_four_questions_on_a_terminal(project, terminal) -> None:
     screen = terminal("worker", "new", "tidy")
     for question, answer in [
         (
@@ -139,7 +139,7 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:
 
 
 @pytest.mark.long
-def test_a_flag_means_no_questions_and_a_missing_name_is_asked_for(project, terminal) -> None:
+def test_flag_disables_the_questions_and_a_missing_name_is_an_error(project, terminal) -> None:
     assert terminal("worker", "new", "quick", "--approval", "ask").end() == 0
     screen = terminal("worker", "new")
     screen.expect("What is its name?\r\n> ")

@@ -35,7 +35,9 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Draft202012Validator:
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("path", WORKERS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_workers_of_this_repository_fit(workers: Draft202012Validator, path: Path) -> None:
+def test_workers_of_this_repository_match_the_schema(
+    workers: Draft202012Validator, path: Path
+) -> None:
     assert load_worker(path)
     assert [error.message for error in workers.iter_errors(yaml.safe_load(path.read_text()))] == []
 
@@ -84,7 +86,7 @@ def test_schema_refuses_invalid_files(workers: Draft202012Validator, data: dict[
     assert not workers.is_valid(data)
 
 
-def test_every_key_has_a_text(workers: Draft202012Validator) -> None:
+def test_every_key_has_a_description(workers: Draft202012Validator) -> None:
     holders = [workers.schema, *workers.schema["$defs"].values()]
     assert [
         name
@@ -95,7 +97,7 @@ def test_every_key_has_a_text(workers: Draft202012Validator) -> None:
     ] == []
 
 
-def test_the_config(project: Project) -> None:
+def test_config_schema_accepts_valid_and_refuses_invalid_files(project: Project) -> None:
     with project.environment():
         schema = in_loop(config_schema)
     Draft202012Validator.check_schema(schema)
@@ -138,7 +140,7 @@ def forge_toolsets():
 
 
 @pytest.mark.long
-def test_plugins_have_their_sections_and_broken_ones_take_anything(
+def test_plugins_have_their_sections_and_broken_ones_accept_anything(
     project: Project, install
 ) -> None:
     site = install("forge-tools-ledger", "ledger_tools", PLUGIN, "ledger = ledger_tools")
@@ -164,7 +166,7 @@ def test_plugins_have_their_sections_and_broken_ones_take_anything(
 
 
 @pytest.mark.long
-def test_a_new_worker_names_it_for_editors(cli, project: Project) -> None:
+def test_new_worker_names_the_schema_for_editors(cli, project: Project) -> None:
     assert cli("worker", "new", "helper").code == 0
     first = project.read("helper.yaml").splitlines()[0]
     file = project.home / "schemas" / "worker.json"
@@ -184,7 +186,7 @@ def test_a_new_worker_names_it_for_editors(cli, project: Project) -> None:
         ("../elsewhere", ".forge", "file:///.../.forge/schemas/worker.json"),
     ],
 )
-def test_inside_the_home_it_is_named_relative_to_the_worker(
+def test_schema_inside_the_home_has_a_relative_path(
     folder: str, home: str, named: str, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = tmp_path / "user"
@@ -197,9 +199,7 @@ def test_inside_the_home_it_is_named_relative_to_the_worker(
     assert first == f"# yaml-language-server: $schema={named.replace('/...', str(user.resolve()))}"
 
 
-def test_a_home_that_cannot_be_written_costs_a_new_worker_nothing_else(
-    cli, project: Project
-) -> None:
+def test_unwritable_home_does_not_prevent_a_new_worker(cli, project: Project) -> None:
     project.home.mkdir(exist_ok=True)
     (project.home / "schemas").write_text("a file is in the way")
     assert cli("worker", "new", "helper").code == 0

@@ -74,7 +74,7 @@ def test_show_prints_the_parts_of_a_worker(cli, workers, unconfined_rules: str) 
     ]
 
 
-def test_the_users_own_settings_count(cli, workers) -> None:
+def test_user_settings_apply(cli, workers) -> None:
     workers.home.mkdir(exist_ok=True)
     config = "model: script:mine.yaml\napproval: {mode: auto_deny}\nlimits: {max_turns: 3, max_cost: 2}\n"
     (workers.home / "config.yaml").write_text(config)
@@ -90,12 +90,12 @@ def test_the_users_own_settings_count(cli, workers) -> None:
     )
 
 
-def test_the_environment_names_a_model_too(cli, workers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_may_come_from_the_environment(cli, workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_MODEL", "script:env.yaml")
     assert "script:env.yaml" in cli("worker", "show", "workers/leaf.yaml").out
 
 
-def test_the_policy_with_its_places(cli, workers) -> None:
+def test_policy_is_printed_with_its_places(cli, workers) -> None:
     found = json.loads(cli("worker", "show", "boss.yaml", "--policy", "--json").out)
     said = {each["tool"]: (each["verdict"], each["where"]) for each in found["tools"]}
     assert said == {
@@ -119,14 +119,14 @@ def test_the_policy_with_its_places(cli, workers) -> None:
     ]
 
 
-def test_the_policy_for_people(cli, workers) -> None:
+def test_policy_is_printed_for_people(cli, workers) -> None:
     out = cli("worker", "show", "boss.yaml", "--policy").out
     assert "leaf          workers  blocked      boss.yaml:18:51  the worker says blocked" in out
     assert "toolsets.shell.rules[1]  blocked      boss.yaml:15:9  git push (for people)" in out
     assert "/out  rw    preApproved  blocked  boss.yaml:9:7" in out
 
 
-def test_your_own_rules_are_part_of_the_policy(cli, workers) -> None:
+def test_user_rules_are_part_of_the_policy(cli, workers) -> None:
     workers.home.mkdir(exist_ok=True)
     rules = "policy: {shell: {rules: [{pattern: sudo, approval: blocked}]}}\n"
     (workers.home / "config.yaml").write_text(rules)
@@ -136,7 +136,7 @@ def test_your_own_rules_are_part_of_the_policy(cli, workers) -> None:
     ]
 
 
-def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -> None:
+def test_tree_shows_the_permissions_of_each_worker(cli, workers, unconfined_rules: str) -> None:
     done = cli("worker", "show", "boss.yaml", "--tree", "--json")
     assert (done.code, done.err) == (0, unconfined_rules)
     boss = json.loads(done.out)
@@ -167,7 +167,7 @@ def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -
     assert "is outside the zones of the parent worker" in outside["refused"]
 
 
-def test_the_tree_for_people(cli, workers) -> None:
+def test_tree_is_printed_for_people(cli, workers) -> None:
     lines = cli("worker", "show", "boss.yaml", "--tree").out.splitlines()
     assert lines[0] == "boss: Leads"
     assert "    helper: Helps" in lines
@@ -177,7 +177,7 @@ def test_the_tree_for_people(cli, workers) -> None:
     assert "          refused: already running: a cycle" in lines
 
 
-def test_a_tree_that_is_too_deep_says_so(cli, project) -> None:
+def test_too_deep_tree_says_so(cli, project) -> None:
     for number in range(7):
         project.write(
             f"w{number}.yaml",
@@ -205,7 +205,7 @@ def test_tree_contains_only_offered_workers(cli, project) -> None:
 @pytest.mark.parametrize(
     "more", ["", ", shell: {}", ", shell: {}, custom: {module: ./tools.py, tools: [look]}"]
 )
-def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> None:
+def test_prompt_equals_that_of_the_model(cli, project, more: str) -> None:
     project.write("../.git/HEAD", "ref: refs/heads/around\n")
     project.write("tools.py", 'def look(n: int) -> int:\n    """Look."""\n    return n\n')
     project.write("AGENTS.md", "Use tabs.\n")
@@ -252,7 +252,7 @@ def test_show_refuses_two_views_at_once(cli, workers) -> None:
 
 
 @pytest.mark.parametrize("view", [[], ["--tree"], ["--policy"]])
-def test_a_worker_that_is_not_sound_is_an_error_with_its_place(cli, project, view) -> None:
+def test_invalid_worker_is_an_error_with_its_place(cli, project, view) -> None:
     project.write("w.yaml", "name: w\ntoolsets: {workers: {allowed: [nobody]}}\n")
     done = cli("worker", "show", "w.yaml", *view)
     assert done.code == 3

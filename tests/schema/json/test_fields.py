@@ -71,11 +71,11 @@ PUSH_FIELDS = [
         SimpleNamespace(input_schema=InputSchema.of(Push).json_schema),
     ],
 )
-def test_fields_of_a_form(source: Any) -> None:
+def test_fields_of_a_form_are_derived(source: Any) -> None:
     assert derive_fields(source) == PUSH_FIELDS
 
 
-def test_fields_of_a_foreign_schema() -> None:
+def test_fields_of_a_third_party_schema_are_derived() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -99,7 +99,7 @@ def test_fields_of_a_foreign_schema() -> None:
     ]
 
 
-def test_no_form_for_anything_else() -> None:
+def test_form_for_an_unsupported_type_is_an_error() -> None:
     with pytest.raises(SchemaError, match="no form can be derived from the type int"):
         derive_fields(3)
 

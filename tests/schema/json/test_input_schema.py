@@ -97,7 +97,7 @@ def problem(schema: InputSchema, args: Any) -> str:
     return str(caught.value)
 
 
-def test_a_model_becomes_plain_json_schema() -> None:
+def test_model_becomes_plain_json_schema() -> None:
     class Small(BaseModel):
         """What it is for."""
 
@@ -130,7 +130,7 @@ class Node(BaseModel):
     children: list[Node] = []
 
 
-def test_a_recursive_model_is_an_object_at_the_top() -> None:
+def test_recursive_model_is_an_object_at_the_top() -> None:
     schema = InputSchema.of(Node)
     assert schema.json_schema["type"] == "object"
     assert list(schema.json_schema["properties"]) == ["name", "children"]
@@ -181,7 +181,7 @@ def test_filled_defaults_are_not_shared_between_calls() -> None:
     assert schema.validate({}) == {"tags": []}
 
 
-def test_a_default_that_does_not_fit_its_own_schema_is_not_filled() -> None:
+def test_default_that_does_not_match_its_schema_is_not_filled() -> None:
     schema = InputSchema.of(
         {"type": "object", "properties": {"a": {"type": "string", "default": None}}}
     )
@@ -195,7 +195,7 @@ def test_a_default_that_does_not_fit_its_own_schema_is_not_filled() -> None:
 
 
 @BOTH
-def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
+def test_error_names_each_invalid_field(schema: InputSchema) -> None:
     assert problem(schema, {"n": "x", "tex": "y"}) == (
         "n: must be an integer >= 0, got 'x'; unknown field 'tex' (did you mean 'text'?)"
     )
@@ -241,9 +241,7 @@ def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
         ("{}", "the input must be an object, got '{}'"),
     ],
 )
-def test_args_that_do_not_fit_are_refused(
-    schema: InputSchema, args: Any, sentence: str | None
-) -> None:
+def test_invalid_args_are_refused(schema: InputSchema, args: Any, sentence: str | None) -> None:
     if sentence is not None:
         assert (
             problem(schema, args).removesuffix(": nan") == sentence
@@ -254,14 +252,14 @@ def test_args_that_do_not_fit_are_refused(
         assert problem(schema, args).startswith("unknown field 'zzz\\x1b' (known: n, text, flag, ")
 
 
-def test_only_the_first_five_problems_are_told() -> None:
+def test_error_lists_at_most_five_problems() -> None:
     with pytest.raises(InvalidInput) as caught:
         FOREIGN.validate({f"unknown{index}": 1 for index in range(8)} | {"n": 1})
     assert str(caught.value).count("unknown field") == 5
     assert len(caught.value.problems) == 8
 
 
-def test_constraints_in_words() -> None:
+def test_constraints_are_described_in_words() -> None:
     wanted = "a string of at most 3 characters and matching '^[a-z]+$'"
     assert problem(FOREIGN, {"n": 1, "code": "ABC"}) == f"code: must be {wanted}, got 'ABC'"
     assert (
@@ -271,7 +269,7 @@ def test_constraints_in_words() -> None:
 
 
 @BOTH
-def test_nesting_has_a_limit(schema: InputSchema) -> None:
+def test_nesting_is_limited(schema: InputSchema) -> None:
     deep: Any = []
     for _ in range(101):
         deep = [deep]
@@ -279,7 +277,7 @@ def test_nesting_has_a_limit(schema: InputSchema) -> None:
         assert problem(schema, {"n": 1, "points": value}) == "it is nested too deeply"
 
 
-def test_an_integral_float_is_an_integer_only_where_json_schema_says_so() -> None:
+def test_integral_float_is_an_integer_if_json_schema_says_so() -> None:
     assert FOREIGN.validate({"n": 1.0})["n"] == 1
     assert problem(EVERYTHING, {"n": 1.0}) == "n: must be an integer >= 0, got 1.0"
 
@@ -380,9 +378,7 @@ def test_unknown_fields_are_refused_at_any_depth(given: dict[str, Any], unknown:
         ({"unevaluatedProperties": False}, None, False),
     ],
 )
-def test_a_schema_is_closed_unless_it_says_otherwise(
-    more: dict[str, Any], emitted: Any, accepted: bool
-) -> None:
+def test_schema_is_closed_by_default(more: dict[str, Any], emitted: Any, accepted: bool) -> None:
     schema = InputSchema.of({"type": "object", "properties": {"a": {}}, **more})
     assert schema.json_schema.get("additionalProperties") == emitted
     if accepted:
@@ -391,7 +387,7 @@ def test_a_schema_is_closed_unless_it_says_otherwise(
         assert "b" in problem(schema, {"b": 1})
 
 
-def test_a_schema_without_properties_takes_nothing() -> None:
+def test_schema_without_properties_accepts_no_args() -> None:
     schema = InputSchema.of({"type": "object"})
     assert schema.json_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert schema.validate({}) == {}
@@ -420,7 +416,7 @@ def test_aliases_are_what_the_model_sees() -> None:
     )
 
 
-def test_validators_of_a_model_speak_in_their_own_words() -> None:
+def test_validators_of_a_model_use_their_own_messages() -> None:
     class Even(BaseModel):
         n: int
         low: int = 0
@@ -449,7 +445,7 @@ def test_validators_of_a_model_speak_in_their_own_words() -> None:
     assert problem(schema, {"n": 0}) == "the input cannot be checked (ZeroDivisionError)"
 
 
-def test_normalised_values_are_what_approval_sees() -> None:
+def test_approval_gets_normalised_values() -> None:
     class Stripped(BaseModel):
         model_config = ConfigDict(str_strip_whitespace=True)
         command: str
@@ -457,7 +453,7 @@ def test_normalised_values_are_what_approval_sees() -> None:
     assert InputSchema.of(Stripped).validate({"command": " rm "}) == {"command": "rm"}
 
 
-def test_fields_that_a_dump_leaves_out_survive() -> None:
+def test_fields_omitted_by_a_dump_are_kept() -> None:
     class Hidden(BaseModel):
         key: str = Field(exclude=True)
         n: int = 1
@@ -465,7 +461,7 @@ def test_fields_that_a_dump_leaves_out_survive() -> None:
     assert InputSchema.of(Hidden).validate({"key": "k"}) == {"key": "k", "n": 1}
 
 
-def test_the_schemas_own_draft_counts() -> None:
+def test_draft_named_by_the_schema_applies() -> None:
     tuples = {"type": "array", "items": [{"type": "integer"}], "additionalItems": False}
     draft = "http://json-schema.org/draft-07/schema#"
     schema = InputSchema.of({"$schema": draft, "type": "object", "properties": {"t": tuples}})
@@ -473,7 +469,7 @@ def test_the_schemas_own_draft_counts() -> None:
     assert problem(schema, {"t": [1, 2]}).startswith("t: ")
 
 
-def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_are_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("somebody opened a connection")
 
@@ -586,7 +582,7 @@ def circles(*ways_out: Any) -> dict[str, Any]:
 NEVER_ENDS = "the input cannot be checked: references in the schema of the tool never end"
 
 
-def test_schemas_in_circles_come_to_an_end() -> None:
+def test_circular_schemas_terminate() -> None:
     assert lint(circles())[0] == "$ref '#/$defs/d0' is circular"
     schema = InputSchema.of(circles({"type": "integer"}))
     assert schema.validate({"a": "1"}) == {"a": 1}
@@ -668,7 +664,7 @@ def elsewhere(**declared: Any) -> dict[str, Any]:
         (schema_of({"allOf": [ITEM]}), {"x": {}}, {"x": {"a": 1}}),
     ],
 )
-def test_a_default_is_filled_in_before_a_required_field_is_missed(
+def test_default_is_filled_before_a_required_field_is_checked(
     schema: Any, args: Any, filled: Any
 ) -> None:
     given_args = json.loads(json.dumps(args))
@@ -676,7 +672,7 @@ def test_a_default_is_filled_in_before_a_required_field_is_missed(
     assert args == given_args
 
 
-def test_a_default_that_does_not_fit_is_none() -> None:
+def test_invalid_default_is_ignored() -> None:
     with pytest.raises(InvalidInput, match="missing field 'x'"):
         InputSchema.of(schema_of({"type": "string", "default": None}, required=["x"])).validate({})
 
@@ -702,7 +698,7 @@ PATTERNS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 
 
 @given(PATTERNS, st.text("ab1", max_size=8))
-def test_linear_patterns_find_what_those_of_python_find(pattern: str, text: str) -> None:
+def test_linear_patterns_match_like_those_of_python(pattern: str, text: str) -> None:
     try:
         expected = re.search(pattern, text) is not None
     except re.error:
@@ -714,7 +710,7 @@ def test_linear_patterns_find_what_those_of_python_find(pattern: str, text: str)
 @pytest.mark.parametrize(
     "pattern", ["^(a+)+$", "^(a|a)*$", "(.*)*b", "^(([a-z])+.)+[A-Z]([a-z])+$", "^(a?){40}a{40}$"]
 )
-def test_patterns_that_go_back_and_forth_end_at_once(pattern: str) -> None:
+def test_backtracking_patterns_end_at_once(pattern: str) -> None:
     by_name = {
         "type": "object",
         "patternProperties": {pattern: {"type": "integer"}},
@@ -729,7 +725,7 @@ def test_patterns_that_go_back_and_forth_end_at_once(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-def test_references_that_multiply_are_given_up(keyword: str) -> None:
+def test_exponential_references_are_aborted(keyword: str) -> None:
     defined: dict[str, Any] = {
         f"a{at}": {keyword: [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(30)
     }
@@ -738,7 +734,7 @@ def test_references_that_multiply_are_given_up(keyword: str) -> None:
         InputSchema.of(schema_of({"$ref": "#/$defs/a0"}, **{"$defs": defined})).validate({"x": 1})
 
 
-def test_a_dialect_inside_of_a_schema_is_checked_like_the_rest() -> None:
+def test_nested_dialect_is_checked_like_the_rest() -> None:
     draft = "http://json-schema.org/draft-07/schema#"
     inner = {"$schema": draft, "type": "string", "pattern": "^(a+)+$"}
     schema = schema_of(

@@ -71,7 +71,7 @@ def test_function_without_parameters_takes_an_empty_object() -> None:
     assert call(nothing, {}) == {}
 
 
-def test_defaults_keyword_only_and_skipped_parameters() -> None:
+def test_defaults_keyword_only_and_skipped_parameters_are_read() -> None:
     def git_push(
         branch: str, force: bool = False, *, remote: str = "origin", context: Missing
     ) -> None: ...
@@ -140,7 +140,7 @@ def test_descriptions_come_from_the_docstring(function: Any) -> None:
     assert properties["limit"]["description"] == "How many."
 
 
-def test_a_description_in_the_field_wins() -> None:
+def test_description_in_a_field_overrides_the_docstring() -> None:
     assert schema_of(google)["properties"]["other"]["description"] == "from Field"
 
 
@@ -159,14 +159,14 @@ def test_description_omits_the_section_of_parameters(function: Any, text: str) -
     assert describe(function) == text
 
 
-def test_a_field_alias_names_the_argument() -> None:
+def test_field_alias_names_the_argument() -> None:
     def copy(from_: Annotated[str, Field(alias="from")], to: str = "x") -> None: ...
 
     assert list(schema_of(copy)["properties"]) == ["from", "to"]
     assert call(copy, {"from": "a"}) == {"from_": "a", "to": "x"}
 
 
-def test_none_as_default_makes_the_type_optional() -> None:
+def test_none_as_default_makes_a_parameter_optional() -> None:
     def find(name: str = None, depth: Annotated[int, Field(ge=1)] = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013
 
     properties = schema_of(find)["properties"]
@@ -176,7 +176,7 @@ def test_none_as_default_makes_the_type_optional() -> None:
     assert call(find, {"depth": "null"}) == {"name": None, "depth": None}
 
 
-def test_defaults_that_json_cannot_carry_stay_the_functions_own() -> None:
+def test_default_that_json_cannot_encode_stays_in_python() -> None:
     marker, secret = Opaque(), SecretStr("k")
 
     def wait(
@@ -193,7 +193,7 @@ def test_defaults_that_json_cannot_carry_stay_the_functions_own() -> None:
     assert call(wait, {}) == {"seconds": math.inf, "key": secret, "what": marker, "tags": []}
 
 
-def test_a_secret_is_not_masked_on_its_way_to_the_function() -> None:
+def test_secret_reaches_the_function_unmasked() -> None:
     def login(key: SecretStr) -> None: ...
 
     assert call(login, {"key": "hush"})["key"].get_secret_value() == "hush"
@@ -217,7 +217,7 @@ def test_field_can_be_the_default_of_a_parameter() -> None:
     assert call(read, {"size": 2}) == {"size": 2, "step": 4, "limit": 3, "least": 2}
 
 
-def test_sets_have_one_order() -> None:
+def test_sets_are_sorted() -> None:
     def tag(
         names: set[str] = {"c", "a", "b"},  # noqa: B006
         mixed: frozenset[int | str] = frozenset({2, "a", 10}),
@@ -240,7 +240,7 @@ class Folder:
         """Open it."""
 
 
-def test_methods_partials_wrapped_functions_and_callable_objects() -> None:
+def test_methods_partials_wrapped_functions_and_callable_objects_work() -> None:
     @functools.wraps(fibonacci)
     def wrapper(*args: Any, **kwargs: Any) -> Any: ...
 
@@ -293,7 +293,7 @@ def test_function_that_cannot_be_a_tool_says_why(function: Any, sentence: str) -
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_root_model_is_refused() -> None:
+def test_root_model_is_refused() -> None:
     class Names(RootModel[list[str]]):
         pass
 
@@ -334,7 +334,7 @@ names = st.sampled_from(
 
 
 @given(st.dictionaries(names, typed_values, max_size=4))
-def test_a_value_valid_for_its_type_makes_the_round_trip(
+def test_valid_value_survives_the_round_trip(
     parameters: dict[str, tuple[Any, Any]],
 ) -> None:
     def function(**_: Any) -> None: ...

@@ -37,7 +37,7 @@ def decisions(site: Site) -> list[Any]:
     return [line for line in lines if line["type"] == "approvalDecided"]
 
 
-def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
+def test_keys_of_the_terminal_decide_calls(start: Start) -> None:
     write = calls(call("write_file", path="/notes/a.md", content="Butter\n"))
     held = calls(call("hold"))
     site = start(
@@ -99,7 +99,7 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_rule_sets_are_allowed_from_now_on_by_one_key(start: Start) -> None:
+def test_single_key_allows_rule_sets_permanently(start: Start) -> None:
     site = start(calls(call("shell", command="make build")), "Built.")
     site.project.write(
         "worker.yaml", "name: clerk\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n"
@@ -117,7 +117,7 @@ def test_rule_sets_are_allowed_from_now_on_by_one_key(start: Start) -> None:
     assert site.project.read("out") == "built\n"
 
 
-def test_a_wider_grant_is_chosen_behind_its_key(start: Start) -> None:
+def test_wider_grant_is_chosen_after_its_key(start: Start) -> None:
     refunds = [
         calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben", "Cleo")
     ]
@@ -142,7 +142,7 @@ def test_a_wider_grant_is_chosen_behind_its_key(start: Start) -> None:
 
 
 @pytest.mark.long
-def test_a_double_click_decides_one_request(start: Start) -> None:
+def test_double_click_decides_one_request(start: Start) -> None:
     refunds = (calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben"))
     site = start(*refunds, "Paid.")
     page = site.talk()
@@ -164,7 +164,7 @@ def test_a_double_click_decides_one_request(start: Start) -> None:
     assert len(decisions(site)) == 2
 
 
-def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start) -> None:
+def test_card_out_of_sight_is_found_and_the_inbox_lists_all(start: Start) -> None:
     site = start("word\n\n" * 200, REFUND, "Paid.")
     page = site.talk()
     say(page, "Tell me.")
@@ -191,7 +191,7 @@ def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start
 
 
 @pytest.mark.long
-def test_what_was_parked_is_answered_in_the_inbox_and_resumed(start: Start) -> None:
+def test_parked_request_is_answered_in_the_inbox_and_resumed(start: Start) -> None:
     site = start(REFUND, "Paid.")
     parked = site.project.forge("run", "worker.yaml", "Pay.", "-p", "--on-ask", "park")
     assert parked.returncode == 10, parked.stderr

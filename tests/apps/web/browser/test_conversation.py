@@ -19,7 +19,7 @@ PIXEL = base64.b64decode(
 )
 
 
-def test_a_task_is_sent_with_enter_and_its_answer_is_drawn(start: Start) -> None:
+def test_task_is_sent_with_enter_and_its_answer_is_drawn(start: Start) -> None:
     page = start(calls(call("look_up", customer="Ana")), "Ana is **good**, see `a.md`.").talk()
     page.locator("#message").fill("Who is")
     page.keyboard.press("Shift+Enter")
@@ -38,7 +38,7 @@ def test_a_task_is_sent_with_enter_and_its_answer_is_drawn(start: Start) -> None
     assert "secret" not in page.url
 
 
-def test_the_printed_address_lets_one_browser_in_and_every_tab_of_it(start: Start) -> None:
+def test_printed_address_admits_one_browser_with_all_its_tabs(start: Start) -> None:
     site = start("Hello.", "Again.")
     context = site.context()
     page = site.talk(context)
@@ -66,7 +66,7 @@ def test_the_printed_address_lets_one_browser_in_and_every_tab_of_it(start: Star
     expect(elsewhere.locator(".entry.answer .words").last).to_have_text("Again.")
 
 
-def test_a_page_that_was_opened_too_early_goes_on_once_another_tab_is_let_in(start: Start) -> None:
+def test_page_opened_too_early_continues_after_another_tab_is_admitted(start: Start) -> None:
     site = start("Hello.")
     context = site.context()
     early = context.new_page()
@@ -78,7 +78,7 @@ def test_a_page_that_was_opened_too_early_goes_on_once_another_tab_is_let_in(sta
 
 
 @pytest.mark.long
-def test_a_session_is_whole_after_a_reload_in_the_middle(start: Start) -> None:
+def test_session_is_complete_after_a_reload(start: Start) -> None:
     site = start(HOLD, "It is open.")
     page = site.talk()
     say(page, "Open the gate.")
@@ -93,7 +93,7 @@ def test_a_session_is_whole_after_a_reload_in_the_middle(start: Start) -> None:
 
 
 @pytest.mark.long
-def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -> None:
+def test_stop_and_escape_interrupt_and_the_next_message_is_accepted(start: Start) -> None:
     page = start(HOLD, HOLD, "Here I am.").talk()
     for stop in (lambda: page.locator("#stop").click(), lambda: page.keyboard.press("Escape")):
         say(page, "Wait.")
@@ -109,7 +109,7 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -
     expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
 
 
-def test_what_is_sent_while_the_line_is_slow_follows_in_order(start: Start) -> None:
+def test_messages_sent_on_a_slow_connection_keep_their_order(start: Start) -> None:
     page = start("One.", "Two.").talk()
     held: list[Route] = []
     page.route("**/input", lambda route: held.append(route), times=1)
@@ -127,7 +127,7 @@ def test_what_is_sent_while_the_line_is_slow_follows_in_order(start: Start) -> N
 
 
 @pytest.mark.long
-def test_stop_gives_back_what_has_not_left_the_page(start: Start) -> None:
+def test_stop_returns_unsent_messages(start: Start) -> None:
     page = start(HOLD, "One.").talk()
     say(page, "Wait.")
     expect(page.locator("#status-text")).to_contain_text("Running")
@@ -145,7 +145,7 @@ def test_stop_gives_back_what_has_not_left_the_page(start: Start) -> None:
 
 
 @pytest.mark.long
-def test_the_mode_is_chosen_beside_the_message(start: Start) -> None:
+def test_mode_is_chosen_beside_the_message(start: Start) -> None:
     page = start("never said").talk()
     mode = page.locator("#mode")
     expect(mode).to_have_value("ask")
@@ -230,7 +230,7 @@ def text_of(page: Page) -> str:
 
 
 @pytest.mark.long
-def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(
+def test_growing_answer_does_not_scroll_a_reader_who_is_elsewhere(
     site: Site, model: ChatServer
 ) -> None:
     slow = Slow()
@@ -266,7 +266,7 @@ def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(
 
 
 @pytest.mark.long
-def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Start) -> None:
+def test_session_is_found_read_verified_forked_resumed_and_exported(start: Start) -> None:
     site = start("It costs ten.", "It costs twenty.")
     page = site.talk()
     say(page, "What does a lamp cost?")
@@ -306,7 +306,7 @@ def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Sta
     expect(page.locator(".entry.answer .words")).to_have_text(["It costs ten.", "It costs twenty."])
 
 
-def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Start) -> None:
+def test_first_page_starts_a_session_and_a_broken_worker_says_why(start: Start) -> None:
     site = start("Hello.")
     site.project.write("broken.yaml", "name: broken\ntoolsets: {}\ninstructons: x\n")
     site.project.write("late.yaml", "name: late\nmodel: script:script.yaml\ntoolsets: {shel: {}}\n")
@@ -356,7 +356,7 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
     expect(page.locator("#nothing-why")).to_contain_text("/nowhere")
 
 
-def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
+def test_commands_files_and_errors_work_as_in_the_terminal(start: Start) -> None:
     site = start("I **read** it.", "And again.")
     site.project.write("notes.md", "Butter\n")
     page = site.talk()
@@ -391,7 +391,7 @@ def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
 
 
 @pytest.mark.long
-def test_what_failed_can_be_tried_again(site: Site, model: ChatServer) -> None:
+def test_failed_message_can_be_retried(site: Site, model: ChatServer) -> None:
     refusal = Reply([b'{"error": {"message": "no such key"}}'], status=401)
     cut = Reply([chunk(role="assistant", content="Half of it")], end="cut")
     model.will(refusal, says("Here."), cut, says("All of it."))

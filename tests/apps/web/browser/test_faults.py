@@ -27,7 +27,7 @@ from .site import Site, say
 
 
 @pytest.mark.long
-def test_a_server_that_is_killed_and_started_again_is_found_again(start: Start) -> None:
+def test_page_reconnects_to_a_restarted_server(start: Start) -> None:
     site = start("One.", "Two.")
     context = site.context()
     page = site.talk(context)
@@ -54,7 +54,7 @@ def test_a_server_that_is_killed_and_started_again_is_found_again(start: Start) 
 
 
 @pytest.mark.long
-def test_a_call_that_a_killed_server_made_runs_no_more(start: Start) -> None:
+def test_call_of_a_killed_server_ends(start: Start) -> None:
     site = start(calls(call("hold")), "Two.")
     context = site.context()
     page = site.talk(context)
@@ -115,7 +115,7 @@ def write_session(site: Site, session: str, count: int) -> None:
 
 
 @pytest.mark.long
-def test_ten_thousand_events_come_in_pieces_and_leave_the_page_usable(site: Site) -> None:
+def test_ten_thousand_events_are_loaded_in_parts_and_the_page_stays_usable(site: Site) -> None:
     session = "20260101-000000-aaaaaa"
     write_session(site, session, 10_000)
     site.start()
@@ -139,7 +139,7 @@ def test_ten_thousand_events_come_in_pieces_and_leave_the_page_usable(site: Site
 
 
 @pytest.mark.long
-def test_many_tabs_leave_connections_for_the_one_that_is_looked_at(start: Start) -> None:
+def test_many_tabs_leave_connections_for_the_active_one(start: Start) -> None:
     site = start("Hello.")
     context = site.context()
     first = site.talk(context)

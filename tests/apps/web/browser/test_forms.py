@@ -15,7 +15,7 @@ def field(page: Page, name: str):
     return page.locator("#tool").get_by_label(name)
 
 
-def test_a_form_names_what_is_wrong_at_its_field_and_calls_the_tool(start: Start) -> None:
+def test_form_marks_the_invalid_field_and_calls_the_tool(start: Start) -> None:
     page = start("never said").talk()
     page.locator("#tools summary", has_text="Money").evaluate(
         "each => each.parentElement.open = true"
@@ -42,7 +42,7 @@ def test_a_form_names_what_is_wrong_at_its_field_and_calls_the_tool(start: Start
 
 
 @pytest.mark.long
-def test_json_that_is_not_json_is_told_at_once_and_cancel_calls_nothing(start: Start) -> None:
+def test_invalid_json_is_reported_at_once_and_cancel_calls_nothing(start: Start) -> None:
     page = start("never said").talk()
     page.locator("#tools summary", has_text="Money").evaluate(
         "each => each.parentElement.open = true"
@@ -75,7 +75,7 @@ def bell() -> str:
 
 
 @pytest.mark.long
-def test_a_number_is_called_with_as_it_was_typed_and_enter_calls_a_tool_without_fields(
+def test_number_is_passed_as_typed_and_enter_calls_a_tool_without_fields(
     site: Site,
 ) -> None:
     site.project.write("tools.py", EXACT)
@@ -112,7 +112,7 @@ async def paint(context: ToolContext) -> str:
 
 
 @pytest.mark.long
-def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
+def test_asking_tool_gets_an_answer_from_any_tab(site: Site) -> None:
     site.project.write("tools.py", ASKS)
     toolsets = "{custom: {module: ./tools.py, tools: [paint]}}"
     site.project.write("worker.yaml", f"name: clerk\nmodel: script:s.yaml\ntoolsets: {toolsets}\n")
@@ -139,7 +139,7 @@ def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
 
 
 @pytest.mark.long
-def test_child_workers_are_a_tree_and_stand_in_the_call_that_started_them(site: Site) -> None:
+def test_child_workers_are_a_tree_in_their_call(site: Site) -> None:
     site.project.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {}\n")
     site.project.write("child.script.yaml", "turns: [{text: I checked it.}]\n")
     site.project.write(

@@ -75,7 +75,7 @@ def evil(site: Site) -> Iterator[ThreadingHTTPServer]:
         thread.join(SECONDS)
 
 
-def test_another_page_in_the_same_browser_reaches_nothing(
+def test_other_page_in_the_same_browser_has_no_access(
     start: Start, evil: ThreadingHTTPServer
 ) -> None:
     site = start("Hello.")
@@ -107,7 +107,7 @@ def test_another_page_in_the_same_browser_reaches_nothing(
     site.faults[:] = [fault for fault in site.faults if "frame-ancestors" not in fault]
 
 
-def test_another_name_for_this_machine_is_refused(start: Start) -> None:
+def test_other_host_name_for_this_machine_is_refused(start: Start) -> None:
     site = start("Hello.")
     secret = site.secret_url.partition("secret=")[2]
     for host, wanted in ((f"evil.example:{site.port}", 403), (f"127.0.0.1:{site.port}", 200)):
@@ -119,7 +119,7 @@ def test_another_name_for_this_machine_is_refused(start: Start) -> None:
         connection.close()
 
 
-def test_a_browser_without_the_secret_sees_nothing_and_is_told_what_to_do(start: Start) -> None:
+def test_browser_without_the_secret_sees_only_instructions(start: Start) -> None:
     site = start("Hello.")
     for address in ("/", "/?secret=wrong", "/#/sessions", "/#/inbox"):
         page = site.context().new_page()
@@ -139,7 +139,7 @@ def test_a_browser_without_the_secret_sees_nothing_and_is_told_what_to_do(start:
         assert page.url == f"{site.origin}{address}".replace("?secret=wrong", "")
 
 
-def test_other_servers_of_this_machine_are_sent_nothing(start: Start) -> None:
+def test_page_sends_nothing_to_other_local_servers(start: Start) -> None:
     """Cookies know no port: what the browser keeps for the page may not be one, whoever else it looks at."""
     site = start("Hello.", "Again.")
     secret = site.secret_url.partition("secret=")[2]

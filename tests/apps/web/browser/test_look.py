@@ -86,9 +86,7 @@ def views(site: Site, page: Page):
 @pytest.mark.parametrize(
     ("width", "height"), [(360, 640), (640, 400)], ids=["360 px", "zoom 200 %"]
 )
-def test_nothing_is_wider_than_a_narrow_or_enlarged_window(
-    start: Start, width: int, height: int
-) -> None:
+def test_page_fits_a_narrow_or_enlarged_window(start: Start, width: int, height: int) -> None:
     site = start(REFUND, ANSWER)
     page = site.talk(viewport={"width": width, "height": height})
     for view in views(site, page):
@@ -112,7 +110,7 @@ UNCOVERED = """() => {
 
 
 @pytest.mark.long
-def test_axe_finds_nothing(start: Start, axe: Path) -> None:
+def test_axe_finds_no_accessibility_problem(start: Start, axe: Path) -> None:
     site = start(REFUND, ANSWER)
     page = site.talk()
     for view in views(site, page):
@@ -125,7 +123,7 @@ def test_axe_finds_nothing(start: Start, axe: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_page_is_dark_where_the_system_is(start: Start) -> None:
+def test_page_is_dark_if_the_system_is(start: Start) -> None:
     site = start("Hello.")
     shades = {}
     for scheme in ("light", "dark"):
@@ -137,7 +135,7 @@ def test_the_page_is_dark_where_the_system_is(start: Start) -> None:
 
 
 @pytest.mark.long
-def test_everything_can_be_done_with_the_keyboard_alone(start: Start) -> None:
+def test_keyboard_alone_can_do_everything(start: Start) -> None:
     site = start(REFUND, "Paid.")
     page = site.open()
     expect(page.locator("#log[data-ready]")).to_be_attached()
@@ -168,7 +166,7 @@ def press_until(page: Page, reached: str, key: str = "Tab") -> None:
 
 
 @pytest.mark.long
-def test_a_screen_reader_has_landmarks_and_hears_an_answer_once(start: Start) -> None:
+def test_screen_reader_has_landmarks_and_hears_an_answer_once(start: Start) -> None:
     page = start("One two three four.").talk()
     for role in ("banner", "navigation", "main", "complementary"):
         expect(page.get_by_role(role)).to_have_count(1)
@@ -186,7 +184,7 @@ def test_a_screen_reader_has_landmarks_and_hears_an_answer_once(start: Start) ->
 
 
 @pytest.mark.long
-def test_motion_stops_where_people_ask_for_that(start: Start) -> None:
+def test_reduced_motion_stops_animations(start: Start) -> None:
     page = start("Hello.").talk(reduced_motion="reduce")
     page.evaluate("document.getElementById('status').dataset.state = 'thinking'")
     assert page.evaluate("getComputedStyle(document.querySelector('.dot')).animationName") == "none"
