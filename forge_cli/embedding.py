@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.replay.drift import Drift
-from forge_cli.engine.runtime.judging import Gate, open_gate
+from forge_cli.engine.runtime.judging import Examined, Gate, open_gate
 from forge_cli.engine.runtime.repeat import replay
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits
@@ -25,6 +25,7 @@ from forge_cli.toolsets.workers import WorkersToolset
 __all__ = [
     "ApprovalController",
     "Drift",
+    "Examined",
     "ExecutablesToolset",
     "FilesystemToolset",
     "FormField",

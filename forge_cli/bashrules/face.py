@@ -116,7 +116,7 @@ def judge(
     if place.folder is None:
         return by_rules.judge(line, writable=writable, before=before, any_grammar=any_grammar)
     verdict = by_rules.judge(
-        line, writable=writable, is_link=place.is_link, before=before, any_grammar=any_grammar
+        line, writable=writable, looks=place.looks, before=before, any_grammar=any_grammar
     )
     # a doubt never makes a line looser than the default
     unsure = Decision.strictest(Decision.ASK, rules.default)

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from forge_cli.bashrules.allow.folders import (
     IN_ANOTHER_FOLDER,
+    NO_LOOKS,
     CommandPlace,
+    FolderLooks,
     Folders,
     folder_hazard,
     links_beside,
-    no_links,
     reading_for_sets,
 )
 from forge_cli.bashrules.allow.hazards import (
@@ -187,7 +188,7 @@ class LineJudge:
                 if rule.tokens:
                     self._add(Match(origin.name, index, rule, rule.tokens))
                 for row in rows_of(rule.use) if rule.use else ():
-                    for tokens in row.tokens(held=held):
+                    for tokens in row.tokens(held=held, checked=rule.checked):
                         self._add(Match(origin.name, index, rule, tokens, row))
         self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
         self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}
@@ -208,13 +209,13 @@ class LineJudge:
         line: ReadLine | str,
         *,
         writable: Sequence[str] = (),
-        is_link: Callable[[str], bool] = no_links,
+        looks: FolderLooks = NO_LOOKS,
         before: ReadLine | None = None,
         any_grammar: bool = False,
     ) -> Verdict:
         """Return the verdict on one line, as ``face.judge`` describes it.
 
-        ``is_link`` returns True for a folder that leads elsewhere.
+        ``looks`` are the looks at the folders of the line.
         """
         if isinstance(line, str):
             line = read(line)
@@ -226,7 +227,7 @@ class LineJudge:
             hit = search.hit()
             if hit is None and any_grammar:
                 hit = search.bare_hit()
-        place = CommandPlace(writable, self._folders, is_link, names=self._names)
+        place = CommandPlace(writable, self._folders, looks, names=self._names)
         verdict = self._judge_read(line, search, place, before)
         if hit:
             return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts)
@@ -331,7 +332,12 @@ class LineJudge:
             return None
         fed = fed_words(command, match)
         why = timed_by_name(command, match) or match.row.misfit(
-            fed, match.reach, self._readable, held=self._held, leads_inside=folders.leads_inside
+            fed,
+            match.reach,
+            self._readable,
+            held=self._held,
+            looked=match.rule.checked and bool(self._folders.root),
+            leads_inside=folders.leads_inside,
         )
         if why or fed is command.words:
             return why

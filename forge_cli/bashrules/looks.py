@@ -72,7 +72,7 @@ class FileLooks:
 
     def _placed(self, line: ReadLine, before: ReadLine | None) -> Iterator[Placed]:
         """Yield the commands of a plain line, with the folders in which each may run."""
-        place = CommandPlace(folders=Folders(root=str(self._folder)), is_link=self._place.is_link)
+        place = CommandPlace(folders=Folders(root=str(self._folder)), looks=self._place.looks)
         if before:
             place = place.after_lines(before.require_commands())
         for command in line.parted:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from forge_cli.bashrules.allow.folders import FolderLooks
 from forge_cli.bashrules.names import FileNames
 
 
@@ -44,9 +45,35 @@ class Place(Struct, frozen=True):
         inside = [folder for folder in self.written if folder.is_relative_to(self.folder)]
         return [str(folder.relative_to(self.folder)) for folder in inside]
 
-    def is_link(self, folder: str) -> bool:
-        """Return True if a folder is reached through a link, or does not exist yet."""
+    @property
+    def looks(self) -> FolderLooks:
+        """Looks at folders below the working directory."""
+        return FolderLooks(self.leads_elsewhere, self.may_be_repository)
+
+    def leads_elsewhere(self, folder: str) -> str | None:
+        """Return why a folder may not be the one that its name says; None if it is."""
         if self.folder is None:
-            return False
+            return None
         path = self.folder / folder
-        return not os.path.isdir(path) or path.resolve() != self.folder.resolve() / folder
+        if not os.path.lexists(path):
+            return "does not exist"
+        if not os.path.isdir(path):
+            return "is not a folder"
+        if path.resolve() != self.folder.resolve() / folder:
+            return "is a link, or is reached through one"
+        return None
+
+    def may_be_repository(self, folder: str) -> bool:
+        """Return True if git may find a repository in a folder, before the working directory.
+
+        A file ``HEAD`` is not required, because the same line may write it.
+        """
+        if self.folder is None:
+            return True
+        path = self.folder
+        for part in Path(folder).parts:
+            path /= part
+            is_bare = os.path.lexists(path / "objects") and os.path.lexists(path / "refs")
+            if is_bare or os.path.lexists(path / ".git"):
+                return True
+        return False

@@ -9,6 +9,7 @@ from glob import iglob
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.bashrules.allow.folders import CommandPlace, Folders, in_its_folder
 from forge_cli.bashrules.allow.hazards import innermost
@@ -19,7 +20,7 @@ from forge_cli.bashrules.place import Place
 from forge_cli.bashrules.programs.table import below
 from forge_cli.bashrules.rules import Match, behind_xargs
 from forge_cli.bashrules.sets.listings import fitting, listed
-from forge_cli.bashrules.sets.secrets import MAX_FILES, FilesBelow, hidden_reads
+from forge_cli.bashrules.sets.secrets import MAX_FILES, FilesBelow, hidden_reads, unhidden_globs
 
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
 """A name that the shell or a program may read as something else: an option, words, a glob."""
@@ -44,6 +45,7 @@ class ReadFiles(Struct, frozen=True):
         of_set: bool,
     ) -> Iterator[str]:
         """Yield why a line may read secrets, and why one that a rule set allows may leave zones."""
+        writes = any(_writes_file(command) for command, _ in placed)
         for command, possible in placed:
             match = matches.get(command.with_assigned)
             simple, places = _in_its_folder(command, possible)
@@ -54,8 +56,11 @@ class ReadFiles(Struct, frozen=True):
                 yield from self._behind(operand, reads=reads, of_set=of_set)
             if of_set:
                 folders = [self.workspace / place for place in places]
-                if unnamed := self._unnamed(simple, folders):
+                checked = match is not None and match.rule.checked
+                if unnamed := self._unnamed(simple, folders, checked=checked):
                     yield f"it would read {unnamed}"
+                if odd := self._odd_output(simple, folders, writes=writes):
+                    yield odd
 
     def operands(self, words: Iterable[str], places: Sequence[str]) -> Iterator[str]:
         """Yield the words that may name files in the zones, as seen from each of the places."""
@@ -87,7 +92,7 @@ class ReadFiles(Struct, frozen=True):
         if of_set and self._is_outside(real):
             yield f"{operand} leads out of the zones"
 
-    def _unnamed(self, simple: Simple, folders: Sequence[Path]) -> str | None:
+    def _unnamed(self, simple: Simple, folders: Sequence[Path], *, checked: bool) -> str | None:
         """Return a file of secrets that a command reads without naming it, or an odd name."""
         words = innermost_words(simple)
         listings = self._listings(simple)
@@ -95,7 +100,7 @@ class ReadFiles(Struct, frozen=True):
         for listing in listings:
             names += listing.roots or (".",)  # a listing may name folders
         if words:
-            below_them = hidden_reads(words, names, folders, held=self.place.held)
+            below_them = hidden_reads(words, names, folders, held=self.place.held, checked=checked)
             if below_them:
                 listings.insert(0, below_them)
         for files in listings:
@@ -105,6 +110,39 @@ class ReadFiles(Struct, frozen=True):
             if pattern := _glob_of(word):
                 for name in self._odd_names(pattern, folders):
                     return name
+        return None
+
+    def _odd_output(self, simple: Simple, folders: Sequence[Path], *, writes: bool) -> str | None:
+        """Return why names that another command prints may be more than names of plain files."""
+        if self.place.held:
+            return None
+        unknown = [*(word.unknown for word in simple.words), simple.fed]
+        for each in unknown:
+            if each is None or not each.printed_by:
+                continue
+            files = listed(each)
+            if files is None:
+                continue
+            if writes:
+                return "the line writes a file, which may be one of the names that it lists"
+            if each.printed_by[0][0] == "rg" and not files.hidden:
+                is_hidden_read = bool(unhidden_globs(files.roots, folders))
+                files = replace(files, hidden=is_hidden_read)
+            for folder in folders:
+                if odd := self._odd_below(files, folder):
+                    return f"a listing may contain {odd}, which is not the name of a plain file"
+        return None
+
+    def _odd_below(self, files: FilesBelow, folder: Path) -> str | None:
+        """Return a file or folder of a listing that is no plain name, or a link elsewhere."""
+        for root in files.roots or (".",):
+            for count, entry in enumerate(files.walk(str(folder / root))):
+                # A folder is a part of the names in it.
+                is_named = files.fits(entry) or entry.is_dir()
+                inside = os.path.relpath(entry.path, folder)
+                printed = entry.path if root.startswith("/") else inside
+                if count > MAX_FILES or (is_named and self._is_odd(folder, printed)):
+                    return inside
         return None
 
     def _listings(self, simple: Simple) -> list[FilesBelow]:
@@ -164,6 +202,13 @@ def _glob_of(word: ShellWord) -> str:
     if word.unknown:
         return word.unknown.glob
     return word.text if word.glob else ""
+
+
+def _writes_file(simple: Simple) -> bool:
+    return any(
+        ">" in operator and target.text != "/dev/null" and not target.text.isdigit()
+        for operator, target, _ in simple.redirects
+    )
 
 
 def _goes_up(word: str) -> bool:

@@ -34,6 +34,12 @@ class Rule(Struct, frozen=True, kw_only=True):
     """The decision on commands that match it."""
     use: SetName | None = None
     """The name of a rule set, instead of a pattern."""
+    checked: bool = False
+    """True if a set covers more than plain forms where nothing holds lines to it.
+
+    That is names from listings, whose files are looked at before, and programs that may run code
+    of the folder to print something.
+    """
     reason: str | None = None
     """A text for the refusal or the prompt."""
     match: Sequence[str] = ()

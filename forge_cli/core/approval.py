@@ -314,6 +314,13 @@ class Verdict(Struct, frozen=True):
     unruled: bool = False
     """True if the call asks only because no rule covers it; a trial without effect need not ask."""
     tried_first: bool = False
+    sets: tuple[str, ...] = ()
+    """The rule sets that cover commands of a pre-approved line.
+
+    ``code`` is among them if a command may run code of the folder to print something.
+    """
+    writes: bool = False
+    """True if a pre-approved line writes files by redirections."""
 
     @classmethod
     def of_parts(cls, parts: Iterable[JudgedPart], **more: Any) -> Verdict:

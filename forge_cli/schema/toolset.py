@@ -101,6 +101,8 @@ class ToolsetEnv:
     """Returns ``session``."""
     toolset: str = ""
     """The name of the toolset that gets this."""
+    run_elsewhere: bool = False
+    """True if another program makes the calls of the worker, so that they are only judged."""
     check_code: Callable[[Any], None] | None = None
     """Refuses local code that does not match the worker's lock; None without a lock."""
 
@@ -164,6 +166,9 @@ class Toolset(Generic[ConfigT]):
     """True if the toolset reads ``tools:`` itself, because the entries are not names of tools."""
     needs_zone: ClassVar[bool] = False
     """True if the worker cannot start without a zone, because the tools need one."""
+    judges_only: ClassVar[bool] = False
+    """True if another program makes the calls of workers with this toolset: nothing confines its
+    commands, which see its environment. Lines of ``shell`` are judged accordingly."""
     thread: ClassVar[Literal["pool", "own"]] = "pool"
     """``own``: synchronous tools share one thread, for libraries that are bound to a thread."""
     imports: ClassVar[bool] = False

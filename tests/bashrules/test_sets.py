@@ -333,6 +333,68 @@ def test_unconfined_line_asks_before_reading_listed_names(unheld: Project) -> No
     assert _asks(verdicts(unheld, [*asking, *free], UNHELD)) == [*asking, *free]
 
 
+CHECKED = """
+name: w
+sandbox: {isolation: off, zones: [{name: p, path: ., mode: rw, approval: {write: preApproved}}]}
+toolsets: {shell: {rules: [{use: reading, forms: checked}, {use: testing}]}}
+"""
+
+
+def test_checked_forms_look_at_what_a_listing_names(unheld: Project) -> None:
+    unheld.write("sub/.env", "KEY=1\n")
+    unheld.write("odd/-x.py", "")
+    unheld.write("spaced/a b.py", "")
+    os.symlink("/etc", unheld.folder / "linked")
+    unheld.write("checked.yaml", CHECKED)
+    free = [
+        *("node --version", "go list ./...", "pip list", "npm ls", "rg -n KEY", "rg -l KEY sub"),
+        "find src -name '*.py' | xargs wc -l",
+        "rg --files src -g '*.py' | xargs head -2",
+        "wc -l $(find src -name '*.py')",
+    ]
+    asking = [
+        *("env", "printenv", "kubectl version --client", "rg -uu KEY", "rg --files | xargs cat"),
+        "find . -name '.e*' | xargs cat",
+        "find odd -name '*.py' | xargs cat",
+        "find spaced -name '*.py' | xargs cat",
+        "ls | xargs grep -r x",
+        "find sub | xargs cat",
+        "wc -l $(git ls-files '*.py')",
+        "echo x > src/--files0-from=.env; find src -name '*' | xargs wc",
+        "find src -name '*.py' | xargs rm",
+    ]
+    assert _asks(verdicts(unheld, [*free, *asking], "checked.yaml")) == asking
+
+
+def test_a_folder_that_is_written_unasked_asks_only_before_what_may_obey_its_files(
+    unheld: Project,
+) -> None:
+    unheld.write("bare/objects/x", "")
+    unheld.write("bare/refs/x", "")
+    unheld.write("bare/sub/a", "")
+    os.symlink("src", unheld.folder / "linked")
+    unheld.write("checked.yaml", CHECKED)
+    free = [
+        "cd src && ls",
+        "(cd src && wc -l *.py)",
+        "cd src && git status",
+        "cd src; ls; cd ..; ls",
+    ]
+    asking = {
+        "cd src && pytest": "src has files that are written without asking, and pytest may obey",
+        "cd src && make test": "src has files that are written without asking, and make may obey",
+        "cd bare && git status": "bare may be a repository",
+        "cd bare/sub && git log": "bare/sub may be a repository",
+        "git -C bare status": "no rule allows",
+        "cd nowhere && ls": "nowhere does not exist",
+        "cd a.txt && ls": "a.txt is not a folder",
+        "cd linked && ls": "linked is a link, or is reached through one",
+    }
+    found = verdicts(unheld, [*free, *asking], "checked.yaml")
+    assert _asks(found) == list(asking), found
+    assert [line for line, why in asking.items() if why not in found[line][1]] == [], found
+
+
 @pytest.mark.parametrize(
     "name", [".ignore", ".gitignore", ".rgignore", ".git/info/exclude", "sub/.ignore"]
 )
@@ -347,6 +409,8 @@ def test_search_asks_if_a_file_may_include_secrets(unheld: Project, name: str) -
         "rg KEY sub",
     ]
     assert _asks(verdicts(unheld, [*asking, "rg KEY src"], UNHELD)) == asking
+    unheld.write("checked.yaml", CHECKED)
+    assert _asks(verdicts(unheld, asking, "checked.yaml")) == asking
 
 
 def test_example_of_settings_may_be_searched(repository: Project) -> None:

@@ -24,9 +24,18 @@ _MAX_FOLDERS = 16
 _PIECES = re.compile(r"[=:,@]")
 
 
-def no_links(_: str) -> bool:
-    """Return False for every folder, if files are not looked at."""
-    return False
+class FolderLooks(Struct, frozen=True):
+    """Looks at the folders of a line, by their paths from the working directory."""
+
+    leads_elsewhere: Callable[[str], str | None]
+    """Returns why a folder may not be the one that its name says: a link, or missing."""
+    may_be_repository: Callable[[str], bool]
+    """Returns True if git may take the folder, or one above it in the working directory, for a
+    repository of its own, whose settings it obeys."""
+
+
+NO_LOOKS = FolderLooks(lambda _: None, lambda _: True)
+"""The looks where files are not looked at."""
 
 
 class Folders(Struct, frozen=True):
@@ -69,7 +78,7 @@ class Folders(Struct, frozen=True):
                 return False
         return True
 
-    def after(self, command: Simple, is_link: Callable[[str], bool] = no_links) -> Folders:
+    def after(self, command: Simple, looks: FolderLooks = NO_LOOKS) -> Folders:
         """Return the folders in which the next command may run.
 
         A ``cd`` into a folder that exists and is no link cannot fail, if it surely runs.
@@ -82,15 +91,15 @@ class Folders(Struct, frozen=True):
             return self
         there = self.joined(_target(command, start))
         surely_runs = command.sure and not command.background and start == 0
-        if surely_runs and not command.redirects and there.are_real(is_link):
+        if surely_runs and not command.redirects and there.are_real(looks):
             return there
         return replace(self, possible=self.possible | there.possible)
 
-    def are_real(self, is_link: Callable[[str], bool]) -> bool:
+    def are_real(self, looks: FolderLooks) -> bool:
         """Return True if every folder was looked at, exists and is no link."""
-        if is_link is no_links:
+        if looks is NO_LOOKS:
             return False
-        return not any(folder is None or is_link(folder) for folder in self.possible)
+        return not any(folder is None or looks.leads_elsewhere(folder) for folder in self.possible)
 
 
 class CommandPlace(Struct, frozen=True):
@@ -99,11 +108,13 @@ class CommandPlace(Struct, frozen=True):
     writable: Sequence[str] = ()
     """Folders below which redirections may write without asking."""
     folders: Folders = Folders()
-    is_link: Callable[[str], bool] = no_links
+    looks: FolderLooks = NO_LOOKS
     unsure: str | None = None
     """The name of a command before this one, or beside it, that may have made links."""
     steady: bool = True
     """True if all folders still exist: the commands before this one only read."""
+    in_session: bool = False
+    """True if the same shell ran lines before, so that it may be in a folder of another name."""
     names: FileNames = FileNames()
 
     def after_lines(self, commands: Iterable[Simple]) -> CommandPlace:
@@ -112,11 +123,11 @@ class CommandPlace(Struct, frozen=True):
         for command in commands:
             # those lines ran at another time, so that folders may have been made since
             place = place.after(command)
-        return replace(place, steady=self.steady)
+        return replace(place, steady=self.steady, in_session=True)
 
     def after(self, command: Simple) -> CommandPlace:
         """Return the place of the next command."""
-        folders = self.folders.after(command, self.is_link if self.steady else no_links)
+        folders = self.folders.after(command, self.looks if self.steady else NO_LOOKS)
         unsure = self.unsure or link_maker(command)
         steady = self.steady and _leaves_folders(command)
         unchanged = (folders, unsure, steady) == (self.folders, self.unsure, self.steady)
@@ -228,8 +239,8 @@ def folder_hazard(
         return None
     known = sorted(filter(None, folders.possible))
     for folder in known:
-        if _is_doubtful(folder, place):
-            return f"{folder} is a link, or files in it are written without asking"
+        if why := _folder_doubt(folder, argv, place):
+            return why
     if place.unsure and argv[0] == "git":
         return f"{place.unsure} may have made links, so git may run in any folder"
     if None in folders.possible:
@@ -266,9 +277,19 @@ def _paths(word: str) -> Iterator[str]:
             yield piece[2:]
 
 
-def _is_doubtful(folder: str, place: CommandPlace) -> bool:
+def _folder_doubt(folder: str, argv: Sequence[str], place: CommandPlace) -> str | None:
+    """Return why a command may do something else in a folder than in the working directory."""
     if folder == ".":
-        return False
-    if any(is_inside(f"{folder}/x", writable) for writable in place.writable):
-        return True
-    return place.is_link(folder)
+        return None
+    if why := place.looks.leads_elsewhere(folder):
+        return f"{folder} {why}"
+    if not any(is_inside(f"{folder}/x", writable) for writable in place.writable):
+        return None
+    if place.looks is NO_LOOKS or place.in_session or not place.steady:
+        return f"{folder} is a link, or files in it are written without asking"
+    if not only_reads(argv):
+        return f"{folder} has files that are written without asking, and {argv[0]} may obey them"
+    # A repository is a folder with a few files, so that writing in a folder can make it one.
+    if argv[0] == "git" and place.looks.may_be_repository(folder):
+        return f"{folder} may be a repository that was written without asking, and git obeys it"
+    return None

@@ -53,6 +53,11 @@ def listed(unknown: Unknown) -> FilesBelow | None:
     return _lists(first) if all(map(_passes_lines, others)) else None
 
 
+def lists_disk(unknown: Unknown) -> bool:
+    """Return True if only files on disk are listed; git also lists files that were deleted."""
+    return bool(unknown.printed_by) and unknown.printed_by[0][0] != "git"
+
+
 def is_revision(unknown: Unknown) -> bool:
     """Return True if it is the name or the hash of a commit."""
     if len(unknown.printed_by) != 1:

@@ -15,7 +15,7 @@ from msgspec import Struct, convert
 from forge_cli.bashrules.allow.lexer import ShellWord
 from forge_cli.bashrules.data import LOADER
 from forge_cli.bashrules.programs.options import KnownOptions
-from forge_cli.bashrules.sets.listings import is_revision, listed
+from forge_cli.bashrules.sets.listings import is_revision, listed, lists_disk
 
 DATA = Path(__file__).with_name("data")
 OptInSet = Literal["building", "localhost", "containers"]
@@ -60,6 +60,7 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
     needs: Literal["", "installed", "packages"] = ""
     vouched: bool = False
     held: frozenset[str] = frozenset()
+    code: frozenset[str] = frozenset()
     wide: str = ""
     match: str = ""
     not_match: str = ""
@@ -74,11 +75,15 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         """True if an option asks that the tables of programs do not know."""
         return not self.knows_options and self.operands not in ("text", "test")
 
-    def tokens(self, *, held: bool = True) -> Iterator[tuple[str, ...]]:
-        """Yield the patterns; if lines are not held, without those that need it."""
+    def tokens(self, *, held: bool = True, checked: bool = False) -> Iterator[tuple[str, ...]]:
+        """Yield the patterns; if lines are not held, without those that need it.
+
+        With ``checked``, programs that at most run code of the folder count nevertheless.
+        """
         for pattern in self.patterns:
             tokens = tuple(pattern.split(" "))
-            if held or tokens[0] not in self.held:
+            name = tokens[0]
+            if held or name not in self.held or (checked and name in self.code):
                 yield tokens
 
     def covers(self, tokens: Sequence[str], words: Sequence[str]) -> bool:
@@ -94,18 +99,20 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         readable: Sequence[str],
         *,
         held: bool,
+        looked: bool,
         leads_inside: Callable[[str], bool],
     ) -> str | None:
         """Return why the row does not allow the words after a pattern of ``reach`` tokens.
 
         ``readable`` are zones. Unless the line is ``held`` to what the set promises, only plain
-        forms are allowed. ``leads_inside`` returns True for a path that goes up and stays in the
-        working directory.
+        forms are allowed. ``looked`` is True if somebody looks at the files that a listing can
+        name. ``leads_inside`` returns True for a path that goes up and stays in the working
+        directory.
         """
         behind = words[reach:]
         if why := _unsure_start(words[:reach]):
             return why
-        if why := self._unknown_misfit(behind, words[0].text, held=held):
+        if why := self._unknown_misfit(behind, words[0].text, held=held, looked=looked):
             return why
         texts = [word.text for word in behind]
         if self.wide and not held:
@@ -165,7 +172,9 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
             return None
         return next(filter(_is_option, behind), None)
 
-    def _unknown_misfit(self, words: Sequence[ShellWord], name: str, *, held: bool) -> str | None:
+    def _unknown_misfit(
+        self, words: Sequence[ShellWord], name: str, *, held: bool, looked: bool
+    ) -> str | None:
         """Return why the row does not take a word that is unknown before the line runs."""
         if self.operands == "test":
             return _test_misfit(words)
@@ -179,7 +188,9 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
                 continue
             if unknown.is_pipe and name in self.pipes:
                 continue
-            lists = (held or unknown.glob) and listed(unknown)
+            lists = listed(unknown)
+            if not held and not unknown.glob:
+                lists = lists if looked and lists_disk(unknown) else None
             listed_here = lists or (name == "git" and is_revision(unknown))
             if self.takes == "names" and listed_here and not self._awaits_script(words[:place]):
                 continue

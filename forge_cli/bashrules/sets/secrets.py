@@ -31,6 +31,10 @@ _HOOKS = re.compile(
 )
 _INCLUDED = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?path\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 _MAX_INCLUDES = 16
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
+_EXCLUDES = re.compile(
+    r"^\s*(?:\[[^\]]*\]\s*)?excludesfile\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE
+)
 
 
 class FilesBelow(Struct, frozen=True):
@@ -50,15 +54,16 @@ class FilesBelow(Struct, frozen=True):
         for place in places:
             named = [place / root for root in self.roots if os.path.isdir(place / root)]
             for folder in named or ([place] if self.here else []):
-                for entry in self._walk(str(folder)):
+                for entry in self.walk(str(folder)):
                     seen += 1
                     if seen > MAX_FILES:
                         return f"more than {MAX_FILES:,} files, of which some may hold secrets"
-                    if is_secret(entry.name) and self._fits(entry):
+                    if is_secret(entry.name) and self.fits(entry):
                         return f"{os.path.relpath(entry.path, folder)}, which may hold secrets"
         return None
 
-    def _walk(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def walk(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        """Yield the entries below a folder, in order of their names."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
@@ -68,9 +73,10 @@ class FilesBelow(Struct, frozen=True):
                 continue
             yield entry
             if self.deep and entry.is_dir(follow_symlinks=False):
-                yield from self._walk(entry.path)
+                yield from self.walk(entry.path)
 
-    def _fits(self, entry: os.DirEntry[str]) -> bool:
+    def fits(self, entry: os.DirEntry[str]) -> bool:
+        """Return True for a file whose name fits a glob."""
         if entry.is_dir(follow_symlinks=False):
             return False
         if not self.globs:
@@ -85,12 +91,13 @@ class FilesBelow(Struct, frozen=True):
 
 
 def hidden_reads(
-    words: Sequence[str], names: Iterable[str], places: Iterable[Path], *, held: bool
+    words: Sequence[str], names: Iterable[str], places: Iterable[Path], *, held: bool, checked: bool
 ) -> FilesBelow | None:
     """Return the files that a command reads without naming them; None if it skips hidden files.
 
     ``names`` are those of its words that may be paths, ``places`` the folders in which it may run.
-    Unless it is ``held`` to reading, an ignore file may let a search read hidden files.
+    Unless it is ``held`` to reading, ignore files may let a search read hidden files; if
+    ``checked``, they are read.
     """
     folders = tuple(names)
     match program(words[0]):
@@ -98,9 +105,14 @@ def hidden_reads(
             return FilesBelow(folders, tuple(_values(words, "--include")))
         case "rg":
             globs = tuple(glob for glob in _rg_globs(words) if not glob.startswith("!"))
-            if globs or not held or any(map(_RG.fullmatch, words[1:])):
+            if globs or any(map(_RG.fullmatch, words[1:])):
                 return FilesBelow(folders, globs)
-            return None
+            if held:
+                return None
+            if not checked or os.environ.get("RIPGREP_CONFIG_PATH"):  # a file with options
+                return FilesBelow(folders)
+            unhidden = unhidden_globs(folders, places)
+            return FilesBelow(folders, unhidden) if unhidden else None
         case "diff":
             return FilesBelow(folders, here=any("$" in word for word in words))
         case "git" if any(map(_leaves_index, words)):
@@ -108,6 +120,37 @@ def hidden_reads(
         case "git" if not _READS_FOLDERS.isdisjoint(words) and _leaves_repository(folders, places):
             return FilesBelow(folders, here=not folders)
     return None
+
+
+def unhidden_globs(names: Iterable[str], places: Iterable[Path]) -> tuple[str, ...]:
+    """Return globs for the names that ignore files bring back into a search of ripgrep.
+
+    Ripgrep skips hidden files, except those for which an ignore file has a line with ``!``.
+    """
+    found: dict[str, None] = {}
+    for place in places:
+        home = Path.home()
+        configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        files = [configured / "git/ignore", configured / "ripgrep/ignore"]
+        settings = [home / ".gitconfig", configured / "git/config", Path("/etc/gitconfig")]
+        for above in (place, *place.parents):
+            files += [above / name for name in _IGNORE_FILES]
+            files.append(above / ".git/info/exclude")
+            settings.append(above / ".git/config")
+        for file in settings:
+            files += [_placed(value, home) for value in _EXCLUDES.findall(_read(file))]
+        named = [str(place / name) for name in names if os.path.isdir(place / name)]
+        for folder in named or [str(place)]:
+            for count, entry in enumerate(FilesBelow().walk(folder)):
+                if count > MAX_FILES:
+                    return ("*",)
+                if entry.name in _IGNORE_FILES:
+                    files.append(Path(entry.path))
+        for file in files:
+            for line in _read(file).splitlines():
+                if line.startswith("!"):
+                    found[line[1:].strip().rstrip("/") or "*"] = None
+    return tuple(found)
 
 
 def _leaves_index(word: str) -> bool:

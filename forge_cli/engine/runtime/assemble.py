@@ -243,6 +243,7 @@ class Assembler:
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
             open_session=requests,
+            run_elsewhere=not self.confines or self.prepared.judges_only,
             check_code=lock.check_code if lock else None,
         )
         await self._open_toolsets(toolbox, make_env)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode
@@ -67,6 +68,20 @@ async def open_gate(
             yield Gate(assembly.guard, stamps, maker or "", begin)
 
 
+class Examined(Struct, frozen=True):
+    """The verdict on a call, and what a program needs to follow it."""
+
+    answer: VerdictAnswer
+    """As ``forge approve --json`` prints it."""
+    sets: tuple[str, ...] = ()
+    """The rule sets that cover commands of a pre-approved command line.
+
+    ``code`` is among them if a command may run code of the folder to print something.
+    """
+    writes: bool = False
+    """True if a pre-approved call writes files."""
+
+
 class Gate:
     """A judge of calls by the policy of one worker in one folder."""
 
@@ -92,6 +107,13 @@ class Gate:
     async def judge(self, tool: str, args: JsonObject, *, made: bool = False) -> VerdictAnswer:
         """Return the verdict that ``forge approve --json`` prints.
 
+        The arguments are those of ``examine``.
+        """
+        return (await self.examine(tool, args, made=made)).answer
+
+    async def examine(self, tool: str, args: JsonObject, *, made: bool = False) -> Examined:
+        """Return the verdict on a call with what it would do, and record it.
+
         ``made`` is True if the call was made since, so that a person has agreed if it asked.
         """
         call = ToolCall(new_id("call"), tool, args)
@@ -99,9 +121,12 @@ class Gate:
             judged = await self._guard.judge.verdict(call, Caller.MODEL)
         except Refusal as refusal:
             self._keep(ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by))
-            return refused(call, refusal)
+            return Examined(refused(call, refusal))
         self._keep(*self._decided(judged, made=made))
-        return outlook_of(self._guard, judged).answer
+        verdict = judged.verdict
+        changes = any(place.use.access.changes for place in judged.places)
+        answer = outlook_of(self._guard, judged).answer
+        return Examined(answer, verdict.sets, changes or verdict.writes)
 
     def _decided(self, judged: Judged, *, made: bool) -> tuple[ToolOutcome, Event]:
         """Return the outcome of a call that its maker makes or not, and the decision behind it."""

@@ -199,6 +199,11 @@ class PreparedWorker:
             return True
         return any(each.needs_zone for each in self.worker.toolsets)
 
+    @property
+    def judges_only(self) -> bool:
+        """True if one of its toolsets is for calls that another program makes."""
+        return any(each.cls.judges_only for each in self.toolsets)
+
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """Return the zones of the worker's toolsets."""
         places = ToolsetPlaces(self.worker.folder, workspace, self.home)

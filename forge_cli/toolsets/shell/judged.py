@@ -103,6 +103,8 @@ class JudgedLine:
             risk="low" if _only_reads(found) and not writes else None,
             grants=self._grants(),
             unruled=self._is_unruled(),
+            sets=tuple(sorted(self._sets())),
+            writes=any(file.writes for file in found.files),
         )
 
     def _judged_part(self, part: CommandPart) -> JudgedPart:
@@ -146,6 +148,12 @@ class JudgedLine:
     def is_of_sets(self) -> bool:
         """True if only rule sets cover the line, such as a run of tests."""
         return bool(self.used) and None not in self.used
+
+    def _sets(self) -> Iterator[str]:
+        yield from filter(None, self.used)
+        matches = (part.match for part in self.found.parts if part.match)
+        if any(match.row and match.tokens[0] in match.row.code for match in matches):
+            yield "code"
 
     @property
     def looks_at_containers(self) -> bool:

@@ -138,7 +138,7 @@ class ShellPolicy:
         """Return True if rules other than the sets without effect allow a line."""
         place = self.place
         by_rules = self._rules_with_effect.judge_at(place)
-        found = by_rules.judge(line, writable=place.writable, is_link=place.is_link)
+        found = by_rules.judge(line, writable=place.writable, looks=place.looks)
         return found.decision is Decision.PRE_APPROVED
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,7 +22,9 @@ class ShellRule(Config):
     approval: Approval = Approval.PRE_APPROVED
     """The approval of commands that match."""
     use: SetName | None = None
-    """A rule set of forge, such as reading or testing; no other key goes with it."""
+    """A rule set of forge, such as reading or testing; only the key forms goes with it."""
+    forms: Literal["plain", "checked"] = "plain"
+    """What a rule set covers if nothing confines a line; checked adds names from listings."""
     reason: str | None = None
     """Shown when the rule blocks or asks."""
     match: list[str] = Field(default=[])
@@ -33,10 +35,13 @@ class ShellRule(Config):
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
         given = self.model_fields_set
-        if self.use and len(given) > 1:
+        if self.use and not given <= {"use", "forms"}:
             raise ValueError(
-                "'use' takes no other key: a rule set has its own patterns, which pre-approve"
+                "'use' takes no other key than 'forms': "
+                "a rule set has its own patterns, which pre-approve"
             )
+        if "forms" in given and not self.use:
+            raise ValueError("'forms' is for rule sets: {use: reading, forms: checked}")
         if not self.use and (
             missing := [name for name in ("pattern", "approval") if name not in given]
         ):
@@ -49,6 +54,7 @@ class ShellRule(Config):
             pattern=self.pattern,
             decision=Decision(self.approval.value),
             use=self.use,
+            checked=self.forms == "checked",
             reason=self.reason,
             match=self.match,
             not_match=self.not_match,

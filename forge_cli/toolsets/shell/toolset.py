@@ -36,6 +36,7 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
+from forge_cli.toolsets.shell.environment import doubt_elsewhere
 from forge_cli.toolsets.shell.judged import JudgedLine
 from forge_cli.toolsets.shell.line_text import compiles_a_tool, named_variable
 from forge_cli.toolsets.shell.opt_in import container_sockets
@@ -101,7 +102,7 @@ class ShellToolset(Toolset):
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
             self._processes.warn_of_rules()
         self._processes.check()
-        self._policy = self._policy.held_to_sets(self._processes.can_try)
+        self._policy = self._policy.held_to_sets(self._can_try)
         self._lines: dict[str, JudgedLine] = {}
         """The judged lines of open calls."""
         for problem in self._policy.check():
@@ -114,6 +115,11 @@ class ShellToolset(Toolset):
         self.stack.callback(self._processes.close_reading_runs)
         self._check_trials()
         return self
+
+    @property
+    def _can_try(self) -> bool:
+        """True if lines can run on copies, and if forge runs them at all."""
+        return not self.env.run_elsewhere and self._processes.can_try
 
     def rule_kept(self, rule: GrantRule) -> None:
         """Use the rule sets that the person has just chosen for the working directory."""
@@ -224,16 +230,16 @@ class ShellToolset(Toolset):
 
     def _shell_approval(self, args: Args) -> Verdict:
         """Return the verdict of the rules; if they ask, a trial may still decide."""
-        on_copy = self._processes.can_try and self._policy.try_first != "off"
+        on_copy = self._can_try and self._policy.try_first != "off"
         line = self._judge_anew(args["command"])
         verdict = self._line_approval(args, line, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED:
-            held = self._processes.can_try and self._as_covered(verdict, line, on_copy=on_copy)
+            held = self._can_try and self._as_covered(verdict, line, on_copy=on_copy)
             # A line that no confinement limits to its rule sets is judged by plain forms only.
             verdict = held or self._line_approval(args, line.plain, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED and verdict.basis != COVERED:
             verdict = replace(verdict, basis=RULED)
-        if self._policy.try_first == "off" or not self._processes.can_try:
+        if self._policy.try_first == "off" or not self._can_try:
             return replace(verdict, unruled=False)
         # A trial does not detect a blocked builtin, so such a line asks without one.
         tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(line)
@@ -277,6 +283,11 @@ class ShellToolset(Toolset):
     def _verdict(self, line: JudgedLine) -> Verdict:
         """Return the verdict on a line; a line that a parent worker blocks is blocked."""
         verdict = line.verdict
+        doubt = None
+        if self.env.run_elsewhere and verdict.approval is Approval.PRE_APPROVED:
+            doubt = doubt_elsewhere(line.line.text, self.env.workspace)
+        if doubt:
+            verdict = replace(verdict, approval=self._unsure, reason=doubt, rule=None, where=None)
         parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
             blocked = parent._verdict(line.under(parent._policy.plain))

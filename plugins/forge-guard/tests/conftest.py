@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from forge_guard.command import app
+from forge_guard.policy import PRESETS
 from typer.testing import CliRunner
 
 LIMIT = 60.0
@@ -48,6 +49,11 @@ class Machine:
         done = self.run("forge", *args)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def use_preset(self, name: str) -> None:
+        """Write the policy of a preset, which an installation leaves as it is."""
+        self.policy.parent.mkdir(exist_ok=True)
+        self.policy.write_text(PRESETS[name].text)
 
     def guard(self, *args: str) -> str:
         """``forge guard``, in this process."""

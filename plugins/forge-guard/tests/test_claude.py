@@ -1,5 +1,6 @@
 """Claude Code's hook: installed, asked, answered in its own words."""
 
+import json
 import os
 
 import pytest
@@ -36,6 +37,52 @@ SHOWS_NOTHING = [
 ]
 
 
+def test_under_careful_every_change_asks_and_tests_run(machine: Machine) -> None:
+    machine.guard("install", "claude", "--project")
+    file = str(machine.project / "a.txt")
+    assert machine.claude("Write", {"file_path": file, "content": "x"})[0] == "ask"
+    for line, decision in (("echo hi > a.txt", "ask"), ("pytest", "allow"), ("ls", "allow")):
+        assert machine.claude("Bash", {"command": line})[0] == decision
+
+
+def test_under_confined_tests_are_rewritten_and_others_are_not(machine: Machine) -> None:
+    machine.guard("install", "claude", "--project", "--preset", "confined")
+    given = {"command": "pytest -q | tail -3", "timeout": 5000}
+    said = {}
+    for command in (given["command"], "ls", "python3 --version", "pytest -q > out.txt"):
+        _, out, _ = machine.hook("claude", machine.asked("Bash", {**given, "command": command}))
+        said[command] = json.loads(out)["hookSpecificOutput"]
+    assert {line: answer["permissionDecision"] for line, answer in said.items()} == {
+        "pytest -q | tail -3": "allow",
+        "ls": "allow",
+        "python3 --version": "allow",
+        "pytest -q > out.txt": "allow",
+    }
+    assert [line for line, answer in said.items() if "updatedInput" not in answer] == ["ls"]
+    new = said["pytest -q | tail -3"]["updatedInput"]
+    assert new["timeout"] == 5000
+    assert new["command"].endswith(f"guard run -C {machine.project} -- 'pytest -q | tail -3'")
+    # the line that was run is judged as the line that was wanted
+    again = machine.asked("Bash", {**given, "command": new["command"]})
+    _, out, _ = machine.hook("claude", again)
+    assert json.loads(out)["hookSpecificOutput"]["updatedInput"]["command"] == new["command"]
+    evil = new["command"].replace("'pytest -q | tail -3'", "'sudo ls'")
+    assert machine.claude("Bash", {"command": evil})[0] == "deny"
+    assert machine.claude("Bash", {"command": f"{new['command']}; rm -r src"})[0] == "ask"
+
+
+@pytest.mark.needs("bwrap")
+def test_a_confined_line_writes_in_the_project_only(machine: Machine) -> None:
+    machine.guard("install", "claude", "--project", "--preset", "confined")
+    outside = machine.home / "outside.txt"
+    line = f"echo out; echo err >&2; echo x > inside.txt; echo x > {outside}; exit 5"
+    (machine.project / "sub").mkdir()
+    done = machine.run("forge", "guard", "run", "-C", str(machine.project), "--", line)
+    assert (done.returncode, done.stdout, "err" in done.stderr) == (5, "out\n", True)
+    assert (machine.project / "inside.txt").exists()
+    assert not outside.exists()
+
+
 @pytest.mark.parametrize("isolation", ["off", "auto"])
 def test_reading_set_allows_only_plain_forms(machine: Machine, isolation: str) -> None:
     """A tool runs its commands itself, so that nothing holds them to reading, whatever the policy says."""
@@ -70,6 +117,7 @@ def test_reading_set_allows_only_plain_forms(machine: Machine, isolation: str) -
 
 
 def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
+    machine.use_preset("tests")
     machine.guard("install", "claude", "--project")
     file = str(machine.project / "a.txt")
     outside = str(machine.home / "b.txt")
@@ -98,7 +146,10 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Read", {"file_path": outside}, "ask", "is in no zone"),
         ("Read", {"file_path": "/project/a.txt"}, "ask", "is in no zone"),
         ("Read", {"file_path": "~/b.txt"}, "ask", "may mean a home"),
-        ("Write", {"file_path": file, "content": "x"}, "allow", "pre-approves write"),
+        ("Write", {"file_path": file, "content": "x"}, None, ""),
+        ("Bash", {"command": "echo hi > a.txt"}, None, ""),
+        ("Bash", {"command": "echo hi > .env"}, "ask", ".env"),
+        ("Bash", {"command": "pytest -q | tail -3"}, "allow", "pre-approved"),
         (
             "Write",
             {"file_path": f"{machine.project}/.git/config", "content": "x"},
@@ -115,8 +166,8 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         (
             "MultiEdit",
             {"file_path": file, "edits": [{"new_string": "x"}]},
-            "allow",
-            "pre-approves write",
+            None,
+            "",
         ),
         ("NotebookEdit", {"notebook_path": outside, "new_source": "x"}, "ask", "is in no zone"),
         ("Glob", {"pattern": "**/*.py"}, "allow", "inside zone"),
@@ -146,10 +197,10 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
 def test_git_commands_ask_after_files_that_git_takes_for_a_repository(
     machine: Machine,
 ) -> None:
-    machine.guard("install", "claude", "--project")
+    machine.guard("install", "claude", "--project", "--preset", "tests")
     for name in ("HEAD", "objects/x"):
         file = str(machine.project / name)
-        assert machine.claude("Write", {"file_path": file, "content": "x"})[0] == "allow"
+        assert machine.claude("Write", {"file_path": file, "content": "x"})[0] is None
         (machine.project / name).parent.mkdir(exist_ok=True)
         (machine.project / name).write_text("x")
     assert machine.claude("Bash", {"command": "git status"})[0] == "allow"

@@ -128,6 +128,7 @@ def test_installed_tool_follows_the_policy(machine: Machine, tool: Tool) -> None
     ]
     with serving(*calls) as script:
         command = tool.prepare(machine, script)
+        machine.use_preset("tests")
         machine.guard("install", tool.name, "--project")
         policy = machine.policy.read_text()
         machine.policy.write_text(policy.replace("\ntoolsets:\n", POLICY, 1))

@@ -195,11 +195,11 @@ def test_other_shell_asks(guarded: Machine) -> None:
 def test_commands_are_judged_in_their_working_directory(guarded: Machine) -> None:
     (guarded.project / "src").mkdir()
     below, outside = str(guarded.project / "src"), str(guarded.home)
-    decision, reason = guarded.claude("Bash", {"command": "git status"}, cwd=below)
-    assert (decision, "files in it are written without asking" in reason) == ("ask", True)
-    guarded.policy.write_text(
-        guarded.policy.read_text().replace("write: preApproved", "write: ask")
-    )
+    guarded.use_preset("tests")
+    assert guarded.claude("Bash", {"command": "ls"}, cwd=below)[0] == "allow"
+    decision, reason = guarded.claude("Bash", {"command": "make test"}, cwd=below)
+    assert (decision, "files that are written without asking" in reason) == ("ask", True)
+    guarded.use_preset("careful")
     assert guarded.claude("Bash", {"command": "git status"}, cwd=below)[0] == "allow"
     assert guarded.claude("Bash", {"command": "cat a.txt"}, cwd=below)[0] == "allow"
     assert guarded.claude("Bash", {"command": "cat ../../b.txt"}, cwd=below)[0] == "ask"

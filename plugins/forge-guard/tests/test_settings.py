@@ -125,17 +125,24 @@ def test_installation_on_a_terminal_needs_a_yes(machine: Machine) -> None:
     """The policy and the hook are two files, and two questions."""
     files, seen = (machine.policy, machine.settings("claude")), []
     stories = {("n\r",): 1, ("\r",): 1, ("\x03",): 130, ("y\r", "n\r"): 1, ("y\r",): 0}
+    preset = "tests, confined or careful"
     for answers, code in stories.items():
         command = ["guard", "install", "claude", "--project"]
         terminal = pexpect.spawn(
             "forge", command, env=machine.env, cwd=str(machine.project), timeout=LIMIT
         )
+        if not machine.policy.exists():
+            terminal.expect_exact(preset)
+            terminal.send("nonsense\r")
+            terminal.expect_exact("'nonsense' is not one of")
+            terminal.send("yes\r")
         for keys in answers:
             terminal.expect_exact("Write it?")
             terminal.send(keys)
         terminal.expect(pexpect.EOF)
         terminal.close()
         seen.append((terminal.exitstatus == code, *(file.exists() for file in files)))
+    assert "Preset tests" in machine.policy.read_text()
     assert seen == [(True, False, False)] * 3 + [(True, True, False), (True, True, True)]
 
 
@@ -166,3 +173,19 @@ def test_existing_policy_is_kept_and_a_broken_one_reported(
     done = machine.run("forge", "guard", "install", "claude", "--project")
     assert (done.returncode, machine.settings("claude").exists()) == (3, False)
     assert "nonsense" in done.stderr
+
+
+def test_a_preset_replaces_another_one_but_no_policy_of_your_own(machine: Machine) -> None:
+    shown = machine.guard("install", "codex", "--project")
+    assert "preset careful: " in shown
+    assert "codex cannot ask, so it may change no file" in shown
+    assert "tests and linters are refused" in machine.guard(
+        "install", "codex", "--project", "--preset", "confined"
+    )
+    assert "(confined)" in machine.guard("status", "codex").splitlines()[0]
+    machine.policy.write_text(machine.policy.read_text() + "# mine\n")
+    done = machine.run("forge", "guard", "install", "codex", "--project", "--preset", "tests")
+    assert (done.returncode, "is not an unchanged preset" in done.stderr) == (1, True)
+    assert machine.policy.read_text().endswith("# mine\n")
+    done = machine.run("forge", "guard", "install", "codex", "--preset", "none")
+    assert (done.returncode, "presets: tests, confined, careful" in done.stderr) == (2, True)

@@ -31,6 +31,10 @@ def test_rule_is_read_in_either_spelling() -> None:
         ("{use: readings}", "toolsets.shell.rules[0].use: must"),
         ("{use: reading, approval: ask}", "toolsets.shell.rules[0]: 'use' takes no other key"),
         ("{use: reading, pattern: ls}", "toolsets.shell.rules[0]: 'use' takes no other key"),
+        (
+            "{pattern: ls, approval: ask, forms: checked}",
+            "toolsets.shell.rules[0]: 'forms' is for rule sets",
+        ),
         ("{pattern: ls}", "toolsets.shell.rules[0]: 'approval' is required"),
         ("{approval: ask}", "toolsets.shell.rules[0]: 'pattern' is required"),
     ],

@@ -15,6 +15,10 @@ files anyway, and without a terminal it waits forever.
 """
 
 
+REWRITING = frozenset({"claude"})
+"""Tools whose hooks can change the input of a call."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of a hook: standard output, standard error and exit code."""
@@ -32,8 +36,17 @@ SILENCE = Answer()
 """An empty answer, which leaves the call to the tool's own rules."""
 
 
-def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer:
-    """Return a decision in the format of a tool; None leaves the call to the tool's own rules."""
+def say(
+    tool: str,
+    event: str,
+    decision: Decision | None,
+    reason: str,
+    given: dict[str, Any] | None = None,
+) -> Answer:
+    """Return a decision in the format of a tool; None leaves the call to the tool's own rules.
+
+    ``given`` replaces the input of the call, if the tool is one of ``REWRITING``.
+    """
     if decision is None or event == "PostToolUse":
         return SILENCE
     if decision == "ask" and tool not in ASKING:
@@ -41,7 +54,7 @@ def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer
         reason = f"{reason}; {tool} cannot ask about it, so a person has to do or to allow it"
     match tool:
         case "claude":
-            return _decided(event, decision, reason)
+            return _decided(event, decision, reason, given)
         case "codex" if event == "PermissionRequest":
             behavior: dict[str, str] = {"behavior": decision}
             if decision == "deny":
@@ -57,10 +70,14 @@ def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer
             return SILENCE if decision == "allow" else Answer(err=f"{reason}\n", code=2)
 
 
-def _decided(event: str, decision: Decision, reason: str) -> Answer:
-    said = {
+def _decided(
+    event: str, decision: Decision, reason: str, given: dict[str, Any] | None = None
+) -> Answer:
+    said: dict[str, Any] = {
         "hookEventName": event,
         "permissionDecision": decision,
         "permissionDecisionReason": reason,
     }
+    if given is not None:
+        said["updatedInput"] = given
     return Answer.json({"hookSpecificOutput": said})

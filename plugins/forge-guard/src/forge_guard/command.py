@@ -9,11 +9,13 @@ from typing import Annotated
 
 import typer
 
-from forge_cli import load_worker
+from forge_cli import ForgeError, load_worker
 from forge_cli.errors import UsageError
 from forge_guard import hook
+from forge_guard.answers import ASKING, REWRITING
+from forge_guard.confined import run_confined
 from forge_guard.installing import TARGETS, Target, write_settings
-from forge_guard.policy import default_policy, policy_file
+from forge_guard.policy import DEFAULT_ANSWER, PRESETS, UNASKED, policy_file, preset_of
 
 app = typer.Typer(
     help="Put forge's gate before the calls of other coding tools.",
@@ -23,6 +25,10 @@ app = typer.Typer(
 )
 
 ToolArgument = Annotated[str, typer.Argument(metavar="|".join(TARGETS), help="The tool.")]
+PresetOption = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="|".join(PRESETS), help="The policy to write."),
+]
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="In the settings of this folder only.")
 ]
@@ -33,13 +39,16 @@ UserOption = Annotated[
 
 @app.command()
 def install(
-    tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False
+    tool: ToolArgument,
+    *,
+    preset: PresetOption = None,
+    project: ProjectOption = False,
+    user: UserOption = False,
 ) -> None:
     """Install the hook of a tool, and a policy if there is none; shows every change first."""
     target, file = _target(tool, project, user)
     before, policy = target.read(file), policy_file()
-    if not policy.exists():
-        _change(policy, "", default_policy(), policy.parent)
+    _write_policy(policy, tool, preset)
     load_worker(policy)  # raises an error for an invalid policy
     within = target.folder(project=project)
     if target.is_installed(before) or not _change(file, before, target.installed(before), within):
@@ -72,8 +81,12 @@ def status(
 ) -> None:
     """Show which tools ask forge, and by which policy."""
     policy = policy_file()
-    missing = "" if policy.exists() else " (missing; forge guard install writes it)"
-    typer.echo(f"policy    {policy}{missing}")
+    if policy.exists():
+        name = preset_of(policy.read_text(encoding="utf-8", errors="replace"))
+        about = f" ({name})" if name else ""
+    else:
+        about = " (missing; forge guard install writes it)"
+    typer.echo(f"policy    {policy}{about}")
     for target in [_named(tool)] if tool else TARGETS.values():
         for place in ("user", "project"):
             if project != user and place != ("project" if project else "user"):
@@ -87,6 +100,21 @@ def status(
             else:
                 state = "-"
             typer.echo(f"{target.tool:9} {place:8} {state:9} {file}")
+
+
+@app.command()
+def run(
+    line: Annotated[str, typer.Argument(metavar="LINE", help="A command line for bash.")],
+    *,
+    directory: Annotated[
+        Path | None,
+        typer.Option("-C", "--cd", metavar="DIR", help="The folder of the project."),
+    ] = None,
+) -> None:
+    """Run a command line in the zones of the policy, without network."""
+    if not policy_file().exists():
+        raise ForgeError(f"{policy_file()} does not exist", hint="run: forge guard install TOOL")
+    raise typer.Exit(run_confined(line, directory or Path.cwd()))
 
 
 @app.command()
@@ -115,6 +143,53 @@ def _target(tool: str, project: bool, user: bool) -> tuple[Target, Path]:
     return target, target.file(project=project)
 
 
+def _write_policy(file: Path, tool: str, preset: str | None) -> None:
+    """Write the policy if there is none, or if it is an unchanged preset and another is wanted."""
+    if preset is not None and preset not in PRESETS:
+        raise UsageError(f"'{preset}' is not a preset", hint=f"presets: {', '.join(PRESETS)}")
+    before = ""
+    if file.exists():
+        before = file.read_text(encoding="utf-8", errors="replace")
+        if preset is None:
+            return
+        if preset_of(before) is None:
+            raise ForgeError(
+                f"{file} is not an unchanged preset, so --preset does not replace it",
+                hint="edit it, or move it away and run the command again",
+            )
+    chosen = preset or _asked_preset()
+    _change(file, before, PRESETS[chosen].text, file.parent)
+    if preset is None and not _is_terminal():
+        typer.echo(f"preset {chosen}: {PRESETS[chosen].means}; --preset chooses another")
+    if chosen == "careful" and tool not in ASKING:
+        typer.echo(f"{tool} cannot ask, so it may change no file; --preset tests lets it")
+    if chosen == "confined" and tool not in REWRITING:
+        typer.echo(f"{tool} cannot run a line confined, so tests and linters are refused there")
+
+
+def _asked_preset() -> str:
+    """Return the preset that the person chooses; the careful one if nobody can be asked."""
+    if not _is_terminal():
+        return UNASKED
+    typer.echo(
+        "May it run the project's tests and linters? They run code that the tool can write,\n"
+        "and can change files without asking."
+    )
+    for name, preset in PRESETS.items():
+        typer.echo(f"  {name:9} {preset.means}")
+    while True:
+        said = typer.prompt("tests, confined or careful", default=DEFAULT_ANSWER).strip().lower()
+        if said in ("y", "yes"):
+            return DEFAULT_ANSWER
+        if said in PRESETS:
+            return str(said)
+        typer.echo(f"'{said}' is not one of {', '.join(PRESETS)}")
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _change(file: Path, before: str, after: str, within: Path) -> bool:
     """Show a change of a file and write it, after a confirmation on a terminal."""
     if before == after:
@@ -125,7 +200,7 @@ def _change(file: Path, before: str, after: str, within: Path) -> bool:
             difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
         )
     )
-    if sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Write it?"):
+    if _is_terminal() and not typer.confirm("Write it?"):
         raise typer.Exit(1)
     write_settings(file, after, within)
     typer.echo(f"{'written to' if file.exists() else 'removed'} {file}")

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from forge_guard import environment
+from forge_guard.confined import original
 from forge_guard.questions import (
     Call,
     Hook,
@@ -31,14 +31,13 @@ _ADDRESS = re.compile(r"\S*://\S+")
 _ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
 UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
 """Modes of Claude Code in which calls run without a yes of the person."""
-_REPOSITORY = ("HEAD", "objects", "refs")
 
 
 def _runs(line: str, *folder: str) -> Reader:
     """Return a reader for a command line, and the folder it runs in."""
 
     def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
-        yield place.shell(text_of(given, line), _optional(given, *folder))
+        yield place.shell(original(text_of(given, line)), _optional(given, *folder))
 
     return read
 
@@ -274,15 +273,8 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
     why = _other_shell(tool, shell)
     if unconfined:
         why = f"it wants to leave the sandbox of {tool}"
-    commands = [args["command"] for name, args in calls if name == "shell"]
-    if any(map(environment.may_show, commands)):
-        why = why or environment.DOUBT
-    if commands and all(os.path.lexists(project / name) for name in _REPOSITORY):
-        why = why or (
-            "git treats the folder as a bare repository, "
-            "and starts programs that its file 'config' names"
-        )
-    return replace(asked, calls=calls, doubt=why)
+    kept = given if isinstance(given, dict) else {}
+    return replace(asked, calls=calls, doubt=why, given=kept)
 
 
 def _other_shell(tool: str, shell: str | None) -> str | None:

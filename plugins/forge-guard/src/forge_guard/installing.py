@@ -157,6 +157,10 @@ TARGETS = {
         ".claude/settings.local.json",
         {"PreToolUse": EVERY, "PostToolUse": EVERY},
         home="CLAUDE_CONFIG_DIR",
+        told=(
+            "claude no longer asks about calls that the policy allows, except changes of files, "
+            "which its own mode decides on; it asks about everything else, in every mode"
+        ),
     ),
     "codex": Target(
         "codex",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ class Question:
     calls: tuple[Call, ...]
     made: bool = False
     """True if the calls were made already, after a yes of the person."""
+    given: Json = field(default_factory=dict)
+    """The input of the tool, which an answer may change."""
     doubt: str | None = None
     """Why nothing is allowed without asking."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,10 @@ class GuardConfig(ToolsetConfig):
         default_factory=dict,
         description="Approval by host; `*.example.org` is every name below it.",
     )
+    confine: list[Literal["reading", "testing", "linting"]] = Field(
+        default_factory=list,
+        description="Rule sets of `shell` whose lines run as `forge guard run LINE`.",
+    )
     mcp: Rules = Field(
         default_factory=dict, description="Approval by SERVER/TOOL, in which `*` is anything."
     )
@@ -35,6 +39,7 @@ class GuardToolset(Toolset[GuardConfig]):
 
     name = "guard"
     Config = GuardConfig
+    judges_only = True
 
     def _url_approval(self, args: Args) -> Verdict:
         found = _PLAIN_URL.fullmatch(args["url"])

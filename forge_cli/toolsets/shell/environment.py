@@ -1,10 +1,15 @@
-"""Command lines that may print the environment, which contains the keys of the tool."""
+"""Doubts about command lines that another program runs, in its own environment and unconfined."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
-DOUBT = "it may show what your environment holds, such as keys"
+SHOWS_ENVIRONMENT = "it may show what your environment holds, such as keys"
+BARE_REPOSITORY = (
+    "git treats the folder as a bare repository, and starts programs that its file 'config' names"
+)
 _VARIABLE = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*)")
 _HARMLESS = re.compile(
     r"HOME|PWD|OLDPWD|USER|LOGNAME|PATH|SHELL|TERM|LANG|LC_\w+|HOSTNAME|TMPDIR|TZ"
@@ -21,6 +26,17 @@ _ALL_OF_IT = re.compile(
 )
 _MARKS_OF_QUOTES = re.compile(r"\\\n|[\\'\"]")
 _QUOTED = re.compile(r"\\.|'[^']*'|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
+
+
+def doubt_elsewhere(command: str, folder: Path) -> str | None:
+    """Return why a pre-approved line asks if another program runs it in a folder."""
+    if may_show(command):
+        return SHOWS_ENVIRONMENT
+    # git wants a file HEAD as well, which the same line could write
+    names = ("objects", "refs") if ">" in command else ("HEAD", "objects", "refs")
+    if all(os.path.lexists(folder / name) for name in names):
+        return BARE_REPOSITORY
+    return None
 
 
 def may_show(command: str) -> bool:

@@ -1,0 +1,36 @@
+"""Doubts about lines that another program runs: its environment, and a folder that git obeys."""
+
+from pathlib import Path
+
+import pytest
+
+from forge_cli.toolsets.shell.environment import (
+    BARE_REPOSITORY,
+    SHOWS_ENVIRONMENT,
+    doubt_elsewhere,
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("env", "timeout 5 env", "printenv", "printenv HOME API_KEY", "en\\v | sort"),
+        *("echo $ANTHROPIC_API_KEY", "jq -n env", "awk 'BEGIN{print ENVIRON[\"X\"]}'"),
+    ],
+)
+def test_a_line_that_may_show_the_environment(line: str, tmp_path: Path) -> None:
+    assert doubt_elsewhere(line, tmp_path) == SHOWS_ENVIRONMENT
+
+
+@pytest.mark.parametrize("line", ["echo $HOME", "awk '{print $NF}' a", "grep -rn env src"])
+def test_a_line_that_shows_nothing(line: str, tmp_path: Path) -> None:
+    assert doubt_elsewhere(line, tmp_path) is None
+
+
+def test_a_folder_that_git_takes_for_a_repository(tmp_path: Path) -> None:
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "refs").mkdir()
+    assert doubt_elsewhere("git status", tmp_path) is None
+    assert doubt_elsewhere("echo x > HEAD; git status", tmp_path) == BARE_REPOSITORY
+    (tmp_path / "HEAD").write_text("x")
+    assert doubt_elsewhere("git status", tmp_path) == BARE_REPOSITORY
