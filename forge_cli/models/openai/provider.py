@@ -27,6 +27,9 @@ from forge_cli.models.openai.dialects import NativeDialect, is_shown
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 from forge_cli.models.openai.written import written_call
 
+_NO_MESSAGE = b',"messages":['
+"""The last bytes of the beginning of a request if there is no system prompt."""
+
 
 class OpenAIModel:
     """``openai:MODEL``, which encodes each message once, so that a long conversation is linear."""
@@ -56,8 +59,10 @@ class OpenAIModel:
         self._history = bytearray()
         self._request_ids = RequestIds()
         self._ids: set[str] = set()
-        self._head: tuple[Sequence[ToolSpec], str, bytes] | None = None
-        """The tools and the system prompt of the last request, and its beginning as bytes."""
+        self._fixed: tuple[tuple[ToolSpec, ...], str] | None = None
+        """The tools and the system prompt of the last request."""
+        self._head = b""
+        """The beginning of the last request."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
@@ -82,7 +87,7 @@ class OpenAIModel:
                     # this local server refuses the field of llama.cpp: ask again without it
                     self._more = dict(self._more)
                     del self._more[WANTS_PROGRESS]
-                    self._head = None
+                    self._fixed = None
                     body = self._body(request)
                     continue
                 await self._retry.wait(attempt, failure)
@@ -111,7 +116,7 @@ class OpenAIModel:
 
     def _tell_written_call(self, text: str) -> None:
         """Warn of a call that was written as text: the task looks done, but is not."""
-        offered = {tool.name for tool in self._head[0]} if self._head else set()
+        offered = {tool.name for tool in self._fixed[0]} if self._fixed else set()
         name = written_call(text, offered)
         if name is None:
             return
@@ -150,25 +155,29 @@ class OpenAIModel:
 
     def _body(self, request: ModelRequest) -> bytes:
         """Return the request as bytes, the history last, so that the next one begins the same."""
-        system = self._dialect.system(request)
-        if self._head is None or self._head[0] is not request.tools or self._head[1] != system:
-            self._head = request.tools, system, self._encode_head(request.tools, system)
+        fixed = (tuple(request.tools), request.system)
+        # by value, because the loop makes the specifications anew for each turn
+        if fixed != self._fixed:
+            self._head = self._encode_head(request)
+            self._fixed = fixed
         self._catch_up(request.messages)
-        between = b"," if system and self._history else b""
-        return b"".join((self._head[2], between, self._history, b"]}"))
+        comma = b""
+        if self._history and not self._head.endswith(_NO_MESSAGE):
+            comma = b","
+        return b"".join((self._head, comma, self._history, b"]}"))
 
-    def _encode_head(self, tools: Sequence[ToolSpec], system: str) -> bytes:
+    def _encode_head(self, request: ModelRequest) -> bytes:
         head: JsonObject = {
             "model": self._model,
             "stream": True,
             "stream_options": {"include_usage": True},
             **self._more,
-            **self._dialect.offer(tools),
+            **self._dialect.offer(request.tools),
         }
         first = b""
-        if system:
+        if system := self._dialect.system(request):
             first = json_bytes({"role": "system", "content": system})
-        return b"".join((json_bytes(head)[:-1], b',"messages":[', first))
+        return b"".join((json_bytes(head)[:-1], _NO_MESSAGE, first))
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode the new messages; all of them if earlier ones were replaced."""

@@ -148,6 +148,34 @@ def test_tools_may_change_between_requests(server, make) -> None:
     assert names == [["add"], ["add", "other"], []]
 
 
+class Counted(dict):
+    """A schema that counts how often it is encoded."""
+
+    encoded = 0
+
+    def items(self):
+        self.encoded += 1
+        return super().items()
+
+
+def test_tools_that_stay_the_same_are_encoded_once(server, make) -> None:
+    """The loop makes their specifications anew for each turn."""
+    schema = Counted(ADD.input_schema)
+    histories = (USER,), (USER, CALLED, GAVE), (USER, CALLED, GAVE, USER)
+    server.will(says("a"), says("b"), says("c"))
+    turns(
+        make(),
+        *(
+            ModelRequest("Add.", history, [ToolSpec("add", "Add two numbers.", schema)])
+            for history in histories
+        ),
+    )
+    assert schema.encoded == 1
+    first, *others = [request.body["tools"] for request in server.requests]
+    assert first[0]["function"]["parameters"] == ADD.input_schema
+    assert others == [first, first]
+
+
 @pytest.mark.parametrize(
     "ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"]
 )
