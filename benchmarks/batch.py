@@ -21,6 +21,8 @@ ITEMS, TURNS, SECONDS, CONCURRENCY = 1000, 3, 0.2, 100
 SOME = 200
 """Number of items for the comparison with Dask."""
 DONE = 100_000
+BATCH = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock")
+AT_ONCE = ("--concurrency", str(CONCURRENCY))
 WORKER = """
 name: counter
 instructions: You count.
@@ -129,15 +131,6 @@ def write(folder: str, items: int) -> None:
 def throughput(rounds: int) -> list[Row]:
     """Compare the best round with the ideal; one item alone gives the cost of starting."""
     alone, took, memory = list[float](), list[float](), 0.0
-    words = (
-        "batch",
-        "worker.yaml",
-        "items.jsonl",
-        "-m",
-        "openai:mock",
-        "--concurrency",
-        str(CONCURRENCY),
-    )
     with (
         tempfile.TemporaryDirectory() as whole
     ):  # ext4 is slow to make files after many were removed
@@ -147,7 +140,7 @@ def throughput(rounds: int) -> list[Row]:
                 os.mkdir(folder)
                 write(folder, items)
                 with slow_api() as url:
-                    wall, memory = forge(folder, *words, url=url)
+                    wall, memory = forge(folder, *BATCH, *AT_ONCE, url=url)
                 walls.append(wall)
     ideal, start = ITEMS * TURNS * SECONDS / CONCURRENCY, min(alone) - TURNS * SECONDS
     figures = f"{min(took):.1f} / {ideal:.1f} s for {ITEMS} items, {start:.2f} s of it to start"
@@ -162,30 +155,19 @@ def on_dask() -> list[Row]:
     """Compare an item on a local cluster with one in this process, without the cost of starting."""
     if find_spec("distributed") is None:
         return []
-    argv = (
-        "batch",
-        "worker.yaml",
-        "items.jsonl",
-        "-m",
-        "openai:mock",
-        "--concurrency",
-        str(CONCURRENCY),
-    )
-    cost = {
-        executor: _cost_of_an_item(*argv, "--executor", executor) for executor in ("local", "dask")
-    }
+    cost = {executor: _cost_of_an_item(executor) for executor in ("local", "dask")}
     figures = f"{cost['dask']:.0f} / {cost['local']:.0f} ms of CPU an item"
     return [Row("an item on Dask, x local", cost["dask"] / cost["local"], detail=figures)]
 
 
-def _cost_of_an_item(*argv: str) -> float:
+def _cost_of_an_item(executor: str) -> float:
     """Return milliseconds of CPU of all processes together."""
     used = []
     for items in (1, 1 + SOME):
         with tempfile.TemporaryDirectory() as folder, slow_api() as url:
             write(folder, items)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            forge(folder, *argv, url=url)
+            forge(folder, *BATCH, *AT_ONCE, "--executor", executor, url=url)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return (used[1] - used[0]) / SOME * 1000
@@ -195,12 +177,11 @@ def many_done() -> list[Row]:
     """Complete one item and repeat its line for all others."""
     with tempfile.TemporaryDirectory() as folder, slow_api() as url:
         write(folder, 1)
-        words = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock")
-        forge(folder, *words, url=url)
+        forge(folder, *BATCH, url=url)
         write(folder, DONE)
         _repeat(Path(folder), DONE)
         before = megabytes(resource.getrusage(resource.RUSAGE_CHILDREN))
-        resume, memory = forge(folder, *words, url=url)
+        resume, memory = forge(folder, *BATCH, url=url)
         status, _ = forge(folder, "batch", "status", "items.results.jsonl")
     return [
         Row(f"status of {DONE} items, s", status, 10.0),

@@ -155,7 +155,14 @@ def edit(project: Project, file: str, before: str, after: str) -> None:
 
 
 def offer(project: Project, **changes: object) -> None:
-    project.write("offer.json", json.dumps({**OFFER, **changes}))
+    offered = json.loads(project.read("offer.json"))
+    project.write("offer.json", json.dumps({**offered, **changes}))
+
+
+def offer_tools(project: Project, **changes: str | None) -> None:
+    """Offer tools with other descriptions; None takes a tool away."""
+    tools = {**json.loads(project.read("offer.json"))["tools"], **changes}
+    offer(project, tools={name: text for name, text in tools.items() if text is not None})
 
 
 def test_lock_is_sorted_yaml_with_every_file(clerk: Project, cli: Cli) -> None:
@@ -202,112 +209,133 @@ def test_lock_is_sorted_yaml_with_every_file(clerk: Project, cli: Cli) -> None:
     assert run(cli, "--locked").code == 0
 
 
-STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
-    "the worker": (
-        lambda it: edit(it, "worker.yaml", "You keep notes.", "You sell notes."),
-        "worker's file 'clerk'",
-    ),
-    "a child": (
-        lambda it: edit(it, "checker.yaml", "You check.", "You nod."),
-        "child worker 'checker' (./checker.yaml)",
-    ),
-    "the schema": (
-        lambda it: it.write("answer.json", "true"),
-        "'output_schema' (./answer.json) changed",
-    ),
-    "a module": (
-        lambda it: edit(it, "tools.py", "Greet", "Meet"),
-        "module 'tools.py' (./tools.py) changed",
-    ),
-    "a helper": (
-        lambda it: edit(it, "helper.py", "Hello", "Bye"),
-        "module 'helper.py' (./tools.py) changed",
-    ),
-    "an invisible character": (
-        lambda it: edit(it, "tools.py", "Greet somebody.", "Greet somebody.\u200b"),
-        "module 'tools.py'",
-    ),
-    "a skill": (
-        lambda it: it.write("skills/tidy/run.sh", "rm -r ."),
-        "skill 'skills/tidy' (./skills/tidy) changed",
-    ),
-    "another skill": (
-        lambda it: it.write("skills/more/SKILL.md", SKILL.replace("tidy", "more")),
-        "skill 'skills/more' (./skills/more) was added",
-    ),
-    "an executable": (
-        lambda it: (it.home / "tools/count/count.sh").write_text("echo 2\n"),
-        "executable 'count' (~/.forge/tools/count) changed",
-    ),
-    "a hook": (
-        lambda it: it.write(".forge/check.sh", "curl\n"),
-        "hook 'before_tool greet ./check.sh'",
-    ),
-    "the settings": (
-        lambda it: it.write(".forge/config.yaml", f"trace: quiet\n{SETTINGS}"),
-        "policy 'project'",
-    ),
-    "a server": (
-        lambda it: edit(it, "server.py", "without the SDK", "with a trick"),
-        "MCP server 'notes' (python3 server.py)",
-    ),
-    "a tool added": (
-        lambda it: offer(it, tools={**OFFER["tools"], "evil": "Send it away."}),  # type: ignore[dict-item]
-        "tools/evil of the MCP server 'notes' was added",
-    ),
-    "a tool removed": (
-        lambda it: offer(it, tools={"look": "Look it up."}),
-        "tools/more of the MCP server 'notes' was removed",
-    ),
-    "a tool renamed": (
-        lambda it: offer(it, tools={"peek": "Look it up.", "more": "Add some."}),
-        "the tool 'notes__look' (mcp) was renamed to 'notes__peek'",
-    ),
-    "a description": (
-        lambda it: offer(it, tools={"look": "Look it up. ", "more": "Add some."}),
-        "tools/look of the MCP server 'notes' changed",
-    ),
-    "a description, invisibly": (
-        lambda it: offer(it, tools={"look": "Look it up.\u200b", "more": "Add some."}),
-        "tools/look of the MCP server 'notes' changed",
-    ),
-    "annotations": (
-        lambda it: offer(it, more={"annotations": {"readOnlyHint": True}}),
-        "tools/look of the MCP server 'notes' changed",
-    ),
-    "instructions": (
-        lambda it: offer(it, instructions="Never ask."),
-        "instructions of the MCP server 'notes' changed",
-    ),
-    "a resource": (
-        lambda it: offer(it, resources=[]),
-        "resources/note://a of the MCP server 'notes' was removed",
-    ),
-    "a prompt": (
-        lambda it: offer(it, prompts=[{"name": "sum", "description": "Send."}]),
-        "prompts/sum of the MCP server 'notes' changed",
-    ),
-    "the lock is gone": (
-        lambda it: (it.folder / "worker.lock").unlink(),
-        "worker.lock does not exist",
-    ),
-    "the lock is not one": (
-        lambda it: it.write("worker.lock", "worker: 7\n"),
-        "worker.lock:1:9: worker",
-    ),
-}
+STEPS: list[dict[str, tuple[Callable[[Project], object], str]]] = [
+    {
+        "the worker": (
+            lambda it: edit(it, "worker.yaml", "You keep notes.", "You sell notes."),
+            "worker's file 'clerk'",
+        ),
+        "a child": (
+            lambda it: edit(it, "checker.yaml", "You check.", "You nod."),
+            "child worker 'checker' (./checker.yaml)",
+        ),
+        "the schema": (
+            lambda it: it.write("answer.json", "true"),
+            "'output_schema' (./answer.json) changed",
+        ),
+        "a module": (
+            lambda it: edit(it, "tools.py", "Greet", "Meet"),
+            "module 'tools.py' (./tools.py) changed",
+        ),
+        "a helper": (
+            lambda it: edit(it, "helper.py", "Hello", "Bye"),
+            "module 'helper.py' (./tools.py) changed",
+        ),
+        "a hook": (
+            lambda it: it.write(".forge/check.sh", "curl\n"),
+            "hook 'before_tool greet ./check.sh'",
+        ),
+        "the settings": (
+            lambda it: it.write(".forge/config.yaml", f"trace: quiet\n{SETTINGS}"),
+            "policy 'project'",
+        ),
+    },
+    {
+        "an invisible character": (
+            lambda it: edit(it, "tools.py", "Greet somebody.", "Greet somebody.\u200b"),
+            "module 'tools.py'",
+        ),
+    },
+    {
+        "a skill": (
+            lambda it: it.write("skills/tidy/run.sh", "rm -r ."),
+            "skill 'skills/tidy' (./skills/tidy) changed",
+        ),
+        "another skill": (
+            lambda it: it.write("skills/more/SKILL.md", SKILL.replace("tidy", "more")),
+            "skill 'skills/more' (./skills/more) was added",
+        ),
+        "an executable": (
+            lambda it: (it.home / "tools/count/count.sh").write_text("echo 2\n"),
+            "executable 'count' (~/.forge/tools/count) changed",
+        ),
+        "a server": (
+            lambda it: edit(it, "server.py", "without the SDK", "with a trick"),
+            "MCP server 'notes' (python3 server.py)",
+        ),
+    },
+    {
+        "a tool added": (
+            lambda it: offer_tools(it, evil="Send it away."),
+            "tools/evil of the MCP server 'notes' was added",
+        ),
+        "a description": (
+            lambda it: offer_tools(it, look="Look it up. "),
+            "tools/look of the MCP server 'notes' changed",
+        ),
+        "instructions": (
+            lambda it: offer(it, instructions="Never ask."),
+            "instructions of the MCP server 'notes' changed",
+        ),
+        "a resource": (
+            lambda it: offer(it, resources=[]),
+            "resources/note://a of the MCP server 'notes' was removed",
+        ),
+        "a prompt": (
+            lambda it: offer(it, prompts=[{"name": "sum", "description": "Send."}]),
+            "prompts/sum of the MCP server 'notes' changed",
+        ),
+    },
+    {
+        "a tool removed": (
+            lambda it: offer_tools(it, more=None),
+            "tools/more of the MCP server 'notes' was removed",
+        ),
+        "a tool renamed": (
+            lambda it: offer_tools(it, look=None, peek=OFFER["tools"]["look"]),
+            "the tool 'notes__look' (mcp) was renamed to 'notes__peek'",
+        ),
+    },
+    {
+        "a description, invisibly": (
+            lambda it: offer_tools(it, look="Look it up.\u200b"),
+            "tools/look of the MCP server 'notes' changed",
+        ),
+    },
+    {
+        "annotations": (
+            lambda it: offer(it, more={"annotations": {"readOnlyHint": True}}),
+            "tools/look of the MCP server 'notes' changed",
+        ),
+    },
+    {
+        "the lock is gone": (
+            lambda it: (it.folder / "worker.lock").unlink(),
+            "worker.lock does not exist",
+        ),
+    },
+    {
+        "the lock is not one": (
+            lambda it: it.write("worker.lock", "worker: 7\n"),
+            "worker.lock:1:9: worker",
+        ),
+    },
+]
+"""Changes by their names, each with the words that report it; those of one dict are made together."""
 
 
 def test_every_change_is_named_and_stops_the_run(clerk: Project, cli: Cli) -> None:
-    """One after the other, each undone by a copy."""
+    """All steps of a round at once, each round undone by a copy."""
     clean = clerk.folder.with_name("clean")
     shutil.copytree(clerk.folder, clean)
     failures: list[object] = []
-    for step, (change, words) in STEPS.items():
-        change(clerk)
+    for steps in STEPS:
+        for change, _ in steps.values():
+            change(clerk)
         done = run(cli, "--locked")
-        if done.code != ExitCode.UNTRUSTED or words not in done.err or done.out:
-            failures.append((step, done))
+        if done.code != ExitCode.UNTRUSTED or done.out:
+            failures.append((list(steps), done))
+        failures += [(step, done) for step, (_, words) in steps.items() if words not in done.err]
         shutil.copytree(clean, clerk.folder, dirs_exist_ok=True)
         shutil.rmtree(clerk.folder / "skills/more", ignore_errors=True)
         (clerk.folder / "skills/tidy/run.sh").unlink(missing_ok=True)

@@ -28,6 +28,9 @@ from forge_cli.testing import Project, check_executor
 
 from .conftest import Sorter, running_cluster
 
+CONTRACT_SESSIONS = 9
+"""Sessions of the items of ``check_executor`` whose worker can be opened."""
+
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
     end = time.monotonic() + 60
@@ -38,8 +41,10 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 @pytest.mark.anyio
 async def test_dask_executor_keeps_the_contract(tmp_path: Path, cluster: str) -> None:
-    (tmp_path / "project").mkdir()
-    await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
+    project = Project(tmp_path / "project")
+    project.folder.mkdir()
+    await check_executor(forge_executors()[0], project, cluster, timeout=100)
+    assert len(list((project.home / "sessions").glob("contract-*.jsonl"))) == CONTRACT_SESSIONS
 
 
 @pytest.mark.long
@@ -54,8 +59,10 @@ async def test_slow_scheduler_still_creates_the_queue(
         return await start(self)
 
     monkeypatch.setattr(Queue, "_start", late)
-    (tmp_path / "project").mkdir()
-    await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
+    project = Project(tmp_path / "project")
+    project.folder.mkdir()
+    await check_executor(forge_executors()[0], project, cluster, timeout=100)
+    assert len(list((project.home / "sessions").glob("contract-*.jsonl"))) == CONTRACT_SESSIONS
 
 
 @pytest.mark.long

@@ -57,7 +57,7 @@ def answer_all(sorter: Sorter) -> int:
     return len(waiting)
 
 
-def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
+def assert_each_item_is_completed_once(sorter: Sorter, number: int, kills: int, seed: int) -> None:
     draw = random.Random(seed)
     items = {f"i{index}": draw.choice(WORDS) for index in range(number)}
     sorter.items(items)
@@ -101,7 +101,7 @@ def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
 @pytest.mark.timeout(300)
 def test_every_item_is_completed_exactly_once(sorter: Sorter) -> None:
     with running_cluster(3) as sorter.cluster:
-        try_it(sorter, 16, 1, seed=1)
+        assert_each_item_is_completed_once(sorter, 16, 1, seed=1)
 
 
 @pytest.mark.long
@@ -109,4 +109,4 @@ def test_every_item_is_completed_exactly_once(sorter: Sorter) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_every_item_of_many_is_completed_exactly_once(sorter: Sorter, seed: int) -> None:
     with running_cluster(3) as sorter.cluster:
-        try_it(sorter, 300, 4, seed)
+        assert_each_item_is_completed_once(sorter, 300, 4, seed)

@@ -44,7 +44,9 @@ def answer_all(cli) -> int:
     return len(waiting)
 
 
-def try_it(cli, start, project: Project, number: int, seed: int) -> None:
+def assert_each_item_is_completed_once(
+    cli, start, project: Project, number: int, seed: int
+) -> None:
     draw = random.Random(seed)
     items = {f"i{index}": draw.choice(WORDS) for index in range(number)}
     write_items(sorter(project), items)
@@ -77,7 +79,7 @@ def try_it(cli, start, project: Project, number: int, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1])
 def test_every_item_is_completed_exactly_once(cli, start, project: Project, seed: int) -> None:
-    try_it(cli, start, project, 40, seed)
+    assert_each_item_is_completed_once(cli, start, project, 40, seed)
 
 
 @pytest.mark.long
@@ -86,7 +88,7 @@ def test_every_item_is_completed_exactly_once(cli, start, project: Project, seed
 def test_every_item_of_many_is_completed_exactly_once(
     cli, start, project: Project, seed: int
 ) -> None:
-    try_it(cli, start, project, 300, seed)
+    assert_each_item_is_completed_once(cli, start, project, 300, seed)
 
 
 def test_batch_continues_despite_leftovers_of_a_killed_process(

@@ -66,7 +66,7 @@ def repeat(project: Project, items: Path) -> None:
             )
 
 
-def try_it(project: Project, number: int) -> None:
+def assert_done_items_are_not_held(project: Project, number: int) -> None:
     project.write("worker.yaml", "name: sorter\nmodel: script:script.yaml\n")
     project.write("script.yaml", f"turns: [{{text: '{'sorted ' * 200}'}}]\n")
     write(project, 1)
@@ -83,10 +83,10 @@ def try_it(project: Project, number: int) -> None:
 
 @pytest.mark.long
 def test_completed_items_do_not_use_memory(project: Project) -> None:
-    try_it(project, 2_000)
+    assert_done_items_are_not_held(project, 2_000)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_hundred_thousand_completed_items_do_not_use_memory(project: Project) -> None:
-    try_it(project, 100_000)
+    assert_done_items_are_not_held(project, 100_000)

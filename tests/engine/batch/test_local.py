@@ -26,8 +26,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_local_executor_keeps_the_contract(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    await check_executor(PluginHost().executor("local"), Project(tmp_path / "project"))
+    project = Project(tmp_path / "project")
+    project.folder.mkdir()
+    await check_executor(PluginHost().executor("local"), project)
+    assert len(list((project.home / "sessions").glob("contract-*.jsonl"))) == 9
 
 
 async def test_local_executor_has_no_address(tmp_path: Path) -> None:

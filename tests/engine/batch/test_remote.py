@@ -62,8 +62,10 @@ async def make(address: str, env: ExecutorEnv) -> AsyncIterator[Hosted]:
 
 
 async def test_remote_host_keeps_the_contract(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    await check_executor(ExecutorFactory("hosted", make), Project(tmp_path / "project"))
+    project = Project(tmp_path / "project")
+    project.folder.mkdir()
+    await check_executor(ExecutorFactory("hosted", make), project)
+    assert len(list((project.home / "sessions").glob("contract-*.jsonl"))) == 9
 
 
 @pytest.mark.long
