@@ -20,6 +20,7 @@ from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.inspection import loading_child
 from forge_cli.testing import Project
 from tests.support.command_line import cli, install, server, start, tester  # noqa: F401  # fixtures
+from tests.support.interpreter import path_with_python
 from tests.support.keyboard import script, terminal, writer  # noqa: F401  # fixtures
 from tests.support.layouts import homes
 from tests.support.warm import FORKED_LOOKS, Warm, forked_look, know_distributions, started
@@ -69,6 +70,7 @@ def _own_environment(
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv(LOAD_PLUGINS, "")
+    monkeypatch.setenv("PATH", path_with_python())
     home = homes(tmp_path_factory.getbasetemp()) / f"home-{next(_FOLDERS)}"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))

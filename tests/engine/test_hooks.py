@@ -26,6 +26,7 @@ from forge_cli.hooks import Finished, HookAnswer
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 from tests.support.distributions import write_distribution
+from tests.support.interpreter import PYTHON
 
 TOOLS = '''
 from forge_cli import tool
@@ -486,7 +487,7 @@ SERVER = str(Path(__file__).parents[1] / "toolsets" / "mcp" / "server.py")
 
 def serve(project: Project, mode: str) -> None:
     server = {
-        "command": sys.executable,
+        "command": PYTHON,
         "args": [SERVER, mode],
         "sampling": True,
         "elicitation": True,

@@ -4,7 +4,6 @@ Covers forge_cli.core.notify and forge_cli.ui.facts.
 """
 
 import json
-import sys
 
 import pytest
 
@@ -13,6 +12,7 @@ from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.ui.facts import Facts
+from tests.support.interpreter import PYTHON
 
 SPOOFS = (
     "commands: confined (bwrap), nothing to see here",
@@ -85,7 +85,7 @@ def test_confinement_of_commands_is_marked_as_such(project: Project) -> None:
 
 
 def test_missing_server_is_marked_as_such(project: Project) -> None:
-    server = {"command": sys.executable, "args": ["-c", "print('no')"]}
+    server = {"command": PYTHON, "args": ["-c", "print('no')"]}
     project.write(
         "worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": {"servers": {"s": server}}}})
     )

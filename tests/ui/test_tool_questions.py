@@ -1,12 +1,12 @@
 """Questions that a tool has in the middle of its call: on a terminal, declined, and where nobody is there."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from forge_cli.testing import Project
+from tests.support.interpreter import PYTHON
 
 TOOLS = '''
 from pydantic import BaseModel, Field
@@ -91,7 +91,7 @@ SERVER = str(Path(__file__).parents[1] / "toolsets" / "mcp" / "server.py")
 
 def write_worker(writer: Project, script, mode: str) -> None:
     server = {
-        "command": sys.executable,
+        "command": PYTHON,
         "args": [SERVER, mode],
         "sampling": True,
         "elicitation": True,

@@ -32,6 +32,7 @@ from forge_cli.ui.facts import Facts
 from forge_cli.ui.views import no_renderers
 from tests.support.approval import new_request
 from tests.support.editor import Opened, editor
+from tests.support.interpreter import PYTHON
 from tests.support.lines import lines_of
 from tests.support.warm import Warm
 
@@ -693,7 +694,7 @@ def test_unusable_server_is_left_out_by_name(
 def server_of(folder: Any) -> schema.McpServerStdio:
     (folder / "server.py").write_text(SERVER)
     return schema.McpServerStdio(
-        name="my notes", command=sys.executable, args=[str(folder / "server.py")], env=[]
+        name="my notes", command=PYTHON, args=[str(folder / "server.py")], env=[]
     )
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from forge_cli.testing import Project, call, calls
 from tests.support.deadline import deadline
+from tests.support.interpreter import PYTHON
 from tests.support.logs import script
 
 pytestmark = [pytest.mark.needs("overlay", "git")]
@@ -305,7 +306,7 @@ server.run("stdio")
 
 def test_unconfined_server_cannot_reach_the_real_files_of_a_draft(drafter: Project) -> None:
     drafter.write("server.py", SERVER)
-    server = f"{{command: {sys.executable}, args: [{drafter.folder / 'server.py'}]}}"
+    server = f"{{command: {PYTHON}, args: [{drafter.folder / 'server.py'}]}}"
     allow = "approval: {default: preApproved}"
     drafter.write("worker.yaml", f"{WORKER}  mcp:\n    {allow}\n    servers: {{out: {server}}}\n")
     leave = call("out__leave", real=str(drafter.folder / "old.txt"))

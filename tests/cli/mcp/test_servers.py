@@ -6,7 +6,6 @@ forge_cli.inspection.named_servers.
 """
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import yaml
 
 from forge_cli.testing import Project
 from tests.support.command_line import Done
+from tests.support.interpreter import PYTHON
 
 Cli = Callable[..., Done]
 SERVER = str(Path(__file__).parents[2] / "toolsets" / "mcp" / "server.py")
@@ -40,7 +40,7 @@ def config(project: Project, text: str) -> Path:
 
 
 def test_added_server_can_be_tested_and_used(project: Project) -> None:
-    added = project.forge("mcp", "add", "own", "--", sys.executable, SERVER, "plain")
+    added = project.forge("mcp", "add", "own", "--", PYTHON, SERVER, "plain")
     assert added.returncode == 0, added.stderr
     assert "a worker uses it with toolsets: {mcp: {servers: [own]}}" in added.stdout
     tried = project.forge("mcp", "test", "own", "--json")
@@ -161,7 +161,7 @@ def test_doctor_names_unconfined_servers(cli: Cli, project: Project) -> None:
 def test_mcp_test_with_a_failing_server_exits_1_and_shows_the_others(
     cli: Cli, project: Project
 ) -> None:
-    python = json.dumps(sys.executable)
+    python = json.dumps(PYTHON)
     servers = "".join(
         f"      {mode}: {{command: {python}, args: [{SERVER}, {mode}]}}\n"
         for mode in ("plain", "absent")

@@ -1,7 +1,6 @@
 """A read-only session: whatever the model wants, only what is declared to read is called, in the whole tree."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.log import Log, read_session, session_files
 from forge_cli.record.open import open_session
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
+from tests.support.interpreter import PYTHON
 from tests.support.tree import ASK_HELPER, Tree, allowed, results
 
 SERVER = """
@@ -136,7 +136,7 @@ def every(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.write("notes.txt", "kept\n")
     project.write(
         "worker.yaml",
-        WORKER.format(python=json.dumps(sys.executable), server=json.dumps(str(server))),
+        WORKER.format(python=json.dumps(PYTHON), server=json.dumps(str(server))),
     )
     own = project.home / "tools" / "own"
     own.mkdir(parents=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -18,6 +17,7 @@ from forge_cli.embedding import open_session
 from forge_cli.events import ToolStarted
 from forge_cli.record.log import read_session
 from forge_cli.testing import Project, call, calls, scripted_model
+from tests.support.interpreter import PYTHON
 
 TOOLS = """
 import anyio, os, time
@@ -261,7 +261,7 @@ SERVER = "from mcp.server import MCPServer; MCPServer('m').run()"
 @pytest.mark.parametrize("closing", [False, True])
 def test_server_neither_delays_nor_swallows_a_cancellation(held: Project, *, closing: bool) -> None:
     """One that says nothing while it is connected to, and one that is being closed."""
-    server = json.dumps({"command": sys.executable, "args": ["-c", SERVER]})
+    server = json.dumps({"command": PYTHON, "args": ["-c", SERVER]})
     toolsets = f"toolsets: {{mcp: {{servers: {{m: {server}}}}}}}\n" if closing else MUTE
     held.write("worker.yaml", f"name: w\n{toolsets}")
     now = asyncio.Event()

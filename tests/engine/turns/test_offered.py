@@ -4,7 +4,6 @@ Covers forge_cli.engine.turns.offered, forge_cli.engine.turns.find_tools.
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from forge_cli.engine.gate.offer import FIND_TOOLS
 from forge_cli.engine.turns.find_tools import MAX_FOUND
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
+from tests.support.interpreter import PYTHON
 
 SERVER = str(Path(__file__).parents[2] / "toolsets" / "mcp" / "server.py")
 SUBJECTS = ("invoice", "customer", "parcel", "meeting")
@@ -148,7 +148,7 @@ def test_session_is_replayed_with_the_recorded_tools(many: Project) -> None:
 @pytest.mark.long
 def test_tools_of_servers_are_deferred_first_and_built_in_never(many: Project) -> None:
     def server(mode: str) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [SERVER, mode]}
+        return {"command": PYTHON, "args": [SERVER, mode]}
 
     section = json.dumps({"servers": {"small": server("plain"), "large": server("hundreds")}})
     write_worker(many, "tool_share: 0.05", f"  mcp: {section}\n")

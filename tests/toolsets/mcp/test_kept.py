@@ -4,7 +4,6 @@ Covers forge_cli.toolsets.mcp.offer and forge_cli.inspection.left_out.
 """
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 import pytest
 
 from forge_cli.testing import Project
+from tests.support.interpreter import PYTHON
 
 from .test_mcp import SERVER, definition, run, servers, worker
 
 UNSEEN = "its tools are unknown, as it was never started; run: forge mcp test worker.yaml"
-CONFIG = {"mcp": {"servers": {"own": {"command": sys.executable, "args": [SERVER, "plain"]}}}}
+CONFIG = {"mcp": {"servers": {"own": {"command": PYTHON, "args": [SERVER, "plain"]}}}}
 
 
 def listed(project: Project, *more: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_server_that_was_never_started_is_a_row_that_says_so(project: Project) -
 
 def test_known_tools_of_a_server_stay_known_without_its_program(project: Project) -> None:
     (project.folder / "server.py").write_text(Path(SERVER).read_text())
-    entry = f"{{command: {json.dumps(sys.executable)}, args: [server.py, plain]}}"
+    entry = f"{{command: {json.dumps(PYTHON)}, args: [server.py, plain]}}"
     servers(project, {"s": entry})
     assert project.forge("mcp", "test", "worker.yaml").returncode == 0
     (project.folder / "server.py").unlink()
@@ -110,9 +110,7 @@ def test_changed_definition_is_another_server(project: Project) -> None:
 
 
 def test_definition_file_in_a_folder_binds_the_server_to_it(project: Project) -> None:
-    config = {
-        "mcp": {"servers": {"own": {"command": sys.executable, "args": ["server.py", "plain"]}}}
-    }
+    config = {"mcp": {"servers": {"own": {"command": PYTHON, "args": ["server.py", "plain"]}}}}
     project.home.mkdir(exist_ok=True)
     (project.home / "config.yaml").write_text(json.dumps(config))
     for name in ("one", "two"):

@@ -31,13 +31,14 @@ from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.mcp import toolset
 from forge_cli.toolsets.mcp.offer import names_for
+from tests.support.interpreter import PYTHON
 
 SERVER = str(Path(__file__).with_name("server.py"))
 
 
 def definition(mode: str, *args: str, more: str = "") -> str:
     argv = ", ".join(json.dumps(each) for each in (SERVER, mode, *args))
-    return f"{{command: {json.dumps(sys.executable)}, args: [{argv}]{more}}}"
+    return f"{{command: {json.dumps(PYTHON)}, args: [{argv}]{more}}}"
 
 
 def worker(
@@ -268,7 +269,7 @@ def test_user_defined_server_is_used(project: Project, named: str) -> None:
     toolset = f"{{servers: {named}, approval: {{default: preApproved}}}}"
     project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {toolset}}}\n")
     (project.home).mkdir(exist_ok=True)
-    config = {"mcp": {"servers": {"s": {"command": sys.executable, "args": [SERVER, "plain"]}}}}
+    config = {"mcp": {"servers": {"s": {"command": PYTHON, "args": [SERVER, "plain"]}}}}
     (project.home / "config.yaml").write_text(json.dumps(config))
     assert run(project, "s__echo").statuses == ["success"]
 
@@ -439,7 +440,7 @@ server.run()
 
 def test_tool_added_during_a_session_is_offered(project: Project) -> None:
     project.write("growing.py", GROWING)
-    servers(project, {"s": f"{{command: {json.dumps(sys.executable)}, args: [growing.py]}}"})
+    servers(project, {"s": f"{{command: {json.dumps(PYTHON)}, args: [growing.py]}}"})
     seen = project.run(
         calls(call("s__grow")), calls(call("s__grow")), calls(call("s__grown")), "done"
     )

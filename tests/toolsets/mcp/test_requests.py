@@ -5,7 +5,6 @@ forge_cli.toolsets.mcp.request_limits and forge_cli.toolsets.mcp.results.
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from forge_cli.core.events import (
 from forge_cli.core.requests import NoSession, PromptArgument, PromptSpec, SampleRequest
 from forge_cli.schema.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
+from tests.support.interpreter import PYTHON
 
 SERVER = str(Path(__file__).with_name("server.py"))
 YES = ApprovalDecision(True)
@@ -35,7 +35,7 @@ ECHO = calls(call("s__echo", text="x"))
 
 
 def worker(project: Project, mode: str, **settings: Any) -> None:
-    server = {"command": sys.executable, "args": [SERVER, mode], **settings}
+    server = {"command": PYTHON, "args": [SERVER, mode], **settings}
     section = {"servers": {"s": server}, "approval": {"default": "preApproved"}}
     project.write("worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": section}}))
 

@@ -4,7 +4,6 @@ Covers forge_cli.toolsets.mcp.resources.
 """
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.mcp.resources import ResourceRules, is_plain
+from tests.support.interpreter import PYTHON
 
 from .test_mcp import SERVER
 
@@ -26,7 +26,7 @@ NOWHERE = ResourceRules(BY_PATTERN, lambda *at: None, is_silent=False)
 
 
 def worker(project: Project, rules: object, **approval: object) -> Path:
-    server = {"command": sys.executable, "args": [SERVER, "resources"]}
+    server = {"command": PYTHON, "args": [SERVER, "resources"]}
     section = {"servers": {"s": server}, "resources": rules, "approval": approval}
     return project.write("worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": section}}))
 
