@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,23 @@ def require(name: str) -> None:
 def anyio_backend() -> str:
     """Return the name of forge's event loop."""
     return "asyncio"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, obj: object
+) -> list[pytest.Item] | None:
+    """Do not even make items of tests marked ``long`` if they would all be deselected.
+
+    Each process of pytest-xdist makes all items, and one in five is long.
+    """
+    config = collector.config
+    is_by_name = any("::" in word for word in config.args)
+    if config.option.markexpr != "not long" or is_by_name or not isfunction(obj):
+        return None
+    if any(mark.name == "long" for mark in getattr(obj, "pytestmark", ())):
+        return []
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)

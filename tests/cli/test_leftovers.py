@@ -72,6 +72,7 @@ def at_work(builder: Project) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+@pytest.mark.few(2)
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("next_start", ["run", "resume", "undo", "clean"])
 def test_copy_of_a_killed_command_is_removed(builder: Project, cli, next_start: str) -> None:

@@ -194,6 +194,7 @@ NAMED = {
 WRITERS = {"answer": "run worker.yaml go -p -o", "document": "sessions export last -o"}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("way", NAMED)
 def test_file_rewritten_during_a_run_is_handled(bound, tester, way: str, writer: str) -> None:

@@ -146,6 +146,7 @@ def test_trial_shows_odd_names_and_applies_them_after_a_yes(
     assert own(named.folder) == before
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [b"new\nline", b"\xff\xfe", b"esc\x1b[31m", b" "], ids=repr)
 def test_working_directory_may_have_an_odd_name(named: Project, cli, name: bytes) -> None:
     folder = Path(os.fsdecode(os.path.join(os.fsencode(named.folder), name)))

@@ -208,6 +208,7 @@ REAL = {
 """What commands of every day do."""
 
 
+@pytest.mark.few(6)
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("line", REAL.values(), ids=REAL)
 def test_command_has_the_same_effects_as_without_copies_and_is_undone(

@@ -86,6 +86,7 @@ MOVED = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("lines", MOVED.values(), ids=MOVED)
 def test_moved_file_is_moved_back(mover: Project, cli, lines: list[str]) -> None:
@@ -154,6 +155,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("lines", CHANGED.values(), ids=CHANGED)
 def test_possible_only_copy_stays_and_is_named(mover: Project, cli, lines: list[str]) -> None:
@@ -329,6 +331,7 @@ class Killed(BaseException):
     """Ends forge where it is, and is handled by nobody."""
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("then", ["undo", "redo"])
 @pytest.mark.parametrize(
     "how", ["renamed", "into a folder that was made", "swapped", "three around"]

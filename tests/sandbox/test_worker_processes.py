@@ -384,6 +384,7 @@ WRITES = {
 }
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("how", WRITES)
 async def test_loaded_files_are_not_changed_by_any_confined_command(
     place: Path, only: Mechanism, how: str

@@ -62,6 +62,7 @@ def test_hang_up_answers_no_question_and_the_next_conversation_reports_it(
     assert not (talker.folder / "a.txt").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["chat", "run"])
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_hang_up_at_an_empty_line_has_its_exit_code(

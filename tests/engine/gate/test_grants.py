@@ -362,6 +362,7 @@ DISCARDING = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("line", FORMS)
 def test_grant_for_git_covers_a_form_and_discarding_asks_each_time(
     coder: Project, line: str

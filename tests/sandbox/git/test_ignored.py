@@ -89,6 +89,7 @@ OUTCOMES = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize(("line", "outcome"), OUTCOMES)
 def test_changed_time_alone_is_no_effect(

@@ -152,6 +152,7 @@ def use_tools(sandbox: Sandbox, folder: Path, chance: random.Random) -> None:
                 sandbox.delete(name)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 async def test_sixty_sequences_of_calls_are_undone_and_redone(
     tmp_path: Path, kept_path: Path, seed: int

@@ -193,6 +193,7 @@ def test_output_that_is_not_a_message_is_reported_once(project: Project) -> None
     ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("mode", "left_out"),
     [

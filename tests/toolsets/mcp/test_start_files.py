@@ -3,7 +3,6 @@
 Covers forge_cli.files.started and forge_cli.toolsets.mcp.start_files.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ApprovalRequired, StatusEvent
 from forge_cli.files.started import started_code
 from forge_cli.testing import Project, call, calls
+from tests.support.interpreter import PYTHON
 
 SERVER = Path(__file__).with_name("server.py").read_text()
 CHANGES = """\
@@ -27,7 +27,7 @@ def change(text):
     if text == "nothing":
         return
 """
-DEFINED = {"command": sys.executable, "args": "[tools/server.py, dies, --config=conf.toml]"}
+DEFINED = {"command": PYTHON, "args": "[tools/server.py, dies, --config=conf.toml]"}
 CHANGED = (
     "tools/server.py",
     "tools/helper.py",
@@ -59,6 +59,7 @@ def worker(project: Project, more: str = "") -> None:
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CHANGED)
 def test_server_with_changed_files_is_not_restarted_without_a_person(
     project: Project, folder: Path, name: str

@@ -71,6 +71,7 @@ DELETES = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("rules", [RULE, ""], ids=["rule", "trial"])
 @pytest.mark.parametrize("script", DELETES)

@@ -160,6 +160,7 @@ def statuses(ui: UI) -> list[str]:
     return [event.status for event in ui.of("toolResult")]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("line", APPLIED)
 def test_edits_are_applied_without_asking_and_reported(worker: Project, line: str) -> None:
     ui = made(worker, shell(line))
@@ -179,6 +180,7 @@ def tree(folder: Path) -> list[tuple[str, int, bytes]]:
     ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("line", ASKING)
 def test_line_with_more_effects_than_edits_asks(worker: Project, line: str) -> None:
     before = tree(worker.folder)

@@ -51,6 +51,7 @@ def repository(project: Project) -> Project:
     return project
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("line", RISKS)
 def test_risk_is_that_of_changes_outside_the_git_folder(repository: Project, line: str) -> None:
     seen = repository.run(calls(call("shell", command=line)), "done", timeout=120, answers=[False])

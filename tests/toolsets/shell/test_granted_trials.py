@@ -103,6 +103,7 @@ BEYOND = [
 ]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("then", BEYOND)
 def test_line_with_further_effects_asks_again(shell: Project, then: str) -> None:
     seen = run(shell, FIRST, f"echo later > out/a\n{then}")

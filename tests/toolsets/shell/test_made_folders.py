@@ -126,6 +126,7 @@ HIDDEN = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("script", "row"), HIDDEN, ids=[row[:24] for _, row in HIDDEN])
 def test_notable_file_in_a_folder_has_its_own_row(shell: Project, script: str, row: str) -> None:
     shell.write("src/app.py", "print(1)\n")

@@ -56,6 +56,7 @@ MANY = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("script", MANY)
 def test_too_many_files_ask(shell: Project, tmp_path: Path, script: str) -> None:

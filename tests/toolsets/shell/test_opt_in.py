@@ -54,6 +54,7 @@ OFFERS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("line", OFFERS)
 def test_rule_set_that_covers_a_line_is_offered_and_applies_to_its_folder(
     folder: Project, line: str

@@ -61,6 +61,7 @@ def test_reading_line_returns_its_result_without_asking(reader: Project) -> None
     assert (seen.of(ApprovalRequired), seen.of(CommandTried)) == ([], [])
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("script", "wanted"),
     [

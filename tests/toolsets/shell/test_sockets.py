@@ -109,6 +109,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("undo", ["commands", "files"])
 @pytest.mark.parametrize("line", SPELLINGS)
 def test_refused_socket_is_in_the_result_of_every_command(
@@ -360,6 +361,7 @@ NOT_LENT = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", NOT_LENT)
 def test_no_socket_is_granted_for_a_line_with_other_effects(
     project: Project, daemon: Path, clients: Path, case: str

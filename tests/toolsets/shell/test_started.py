@@ -57,6 +57,7 @@ HIDDEN = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("line", HIDDEN)
 def test_blocked_program_is_found_when_started(shell: Project, line: str) -> None:
     seen = run(shell, line)

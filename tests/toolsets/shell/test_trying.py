@@ -670,6 +670,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("line", READABLE)
 def test_line_with_assignments_or_file_names_is_tried_beside_blocking_rules(
     shell: Project, line: str

@@ -98,6 +98,7 @@ def test_keys_of_the_terminal_decide_calls(start: Start) -> None:
     assert answers == [True, False, True, True]
 
 
+@pytest.mark.long
 @pytest.mark.needs("overlay")
 def test_single_key_allows_rule_sets_permanently(start: Start) -> None:
     site = start(calls(call("shell", command="make build")), "Built.")
@@ -117,6 +118,7 @@ def test_single_key_allows_rule_sets_permanently(start: Start) -> None:
     assert site.project.read("out") == "built\n"
 
 
+@pytest.mark.long
 def test_wider_grant_is_chosen_after_its_key(start: Start) -> None:
     refunds = [
         calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben", "Cleo")
@@ -164,6 +166,7 @@ def test_double_click_decides_one_request(start: Start) -> None:
     assert len(decisions(site)) == 2
 
 
+@pytest.mark.long
 def test_card_out_of_sight_is_found_and_the_inbox_lists_all(start: Start) -> None:
     site = start("word\n\n" * 200, REFUND, "Paid.")
     page = site.talk()

@@ -66,6 +66,7 @@ def test_printed_address_admits_one_browser_with_all_its_tabs(start: Start) -> N
     expect(elsewhere.locator(".entry.answer .words").last).to_have_text("Again.")
 
 
+@pytest.mark.long
 def test_page_opened_too_early_continues_after_another_tab_is_admitted(start: Start) -> None:
     site = start("Hello.")
     context = site.context()
@@ -109,6 +110,7 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_accepted(start: Start
     expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
 
 
+@pytest.mark.long
 def test_messages_sent_on_a_slow_connection_keep_their_order(start: Start) -> None:
     page = start("One.", "Two.").talk()
     held: list[Route] = []
@@ -306,6 +308,7 @@ def test_session_is_found_read_verified_forked_resumed_and_exported(start: Start
     expect(page.locator(".entry.answer .words")).to_have_text(["It costs ten.", "It costs twenty."])
 
 
+@pytest.mark.long
 def test_first_page_starts_a_session_and_a_broken_worker_says_why(start: Start) -> None:
     site = start("Hello.")
     site.project.write("broken.yaml", "name: broken\ntoolsets: {}\ninstructons: x\n")
@@ -356,6 +359,7 @@ def test_first_page_starts_a_session_and_a_broken_worker_says_why(start: Start) 
     expect(page.locator("#nothing-why")).to_contain_text("/nowhere")
 
 
+@pytest.mark.long
 def test_commands_files_and_errors_work_as_in_the_terminal(start: Start) -> None:
     site = start("I **read** it.", "And again.")
     site.project.write("notes.md", "Butter\n")

@@ -82,7 +82,7 @@ def views(site: Site, page: Page):
     yield "nothing"
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "height"), [(360, 640), (640, 400)], ids=["360 px", "zoom 200 %"]
 )
