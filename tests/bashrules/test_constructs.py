@@ -27,7 +27,7 @@ from .test_differential import BASH, HARMLESS, RECORDER, mutate, read_record
 
 pytestmark = pytest.mark.needs("bash")
 
-FEW, MANY, PART = 400, 20_000, 2_000
+FEW, MANY, PART = 400, 4_000, 2_000
 FILES = (
     "a.txt",
     "b.txt",

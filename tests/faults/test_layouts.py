@@ -28,6 +28,7 @@ def passes(layout: str, *tests: str, timeout: float) -> None:
     assert " passed" in done.stdout
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_commands_are_applied_and_undone(layout: str) -> None:
     passes(layout, *FEW, timeout=110)
