@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from tempfile import NamedTemporaryFile
 from typing import Annotated
@@ -9,8 +10,9 @@ from typing import Annotated
 import typer
 
 from forge_cli import __version__
+from forge_cli.cli.notices import ask
 from forge_cli.cli.options import new_app
-from forge_cli.core.errors import ForgeError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.distributions import (
@@ -18,6 +20,7 @@ from forge_cli.engine.plugins.distributions import (
     distributions,
     installed_distribution,
     installed_plugins,
+    installer_command,
     read_package,
     run_pip,
 )
@@ -34,12 +37,19 @@ def install(
             metavar="DIST", help="The name of a package, or the path of a project or wheel."
         ),
     ],
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Install a package of an index without asking.")
+    ] = False,
 ) -> None:
     """Install a package with plugins, or update it.
 
-    Uses pip, or uv if the environment of forge has no pip; forge itself is not changed.
+    Shows who published a package of an index, and asks. Uses pip, or uv if the environment of
+    forge has no pip; forge itself is not changed.
     """
     package, name = read_package(distribution)
+    if not os.path.isabs(package):
+        installer_command("install")
+        package = _agreed_on(package, yes=yes)
     before = set(installed_plugins())
     with NamedTemporaryFile("w", prefix="forge-", suffix=".txt") as constraints:
         # the package may require forge, which must not be replaced while it runs
@@ -63,6 +73,31 @@ def install(
         sys.stderr.write(
             "warning: it has no plugins for forge (no entry points in the group 'forge')\n"
         )
+
+
+def _agreed_on(package: str, *, yes: bool) -> str:
+    """Return the version that was shown of a package from elsewhere, once a person agrees."""
+    from forge_cli.cli.plugins.published import look_up
+
+    if "://" in package:
+        lines = [package, "  publisher, version and entry points are unknown until it is installed"]
+    else:
+        found = look_up(package)
+        lines = list(found.lines())
+        package = found.requirement
+    for line in lines:
+        sys.stderr.write(visible(line) + "\n")
+    if yes:
+        return package
+    if not is_interactive():
+        raise UsageError(
+            f"nobody can be asked whether to install {visible(package)}",
+            hint="look at the lines above, and add -y if you want it",
+        )
+    question = "Install it? Its code runs in forge, unconfined. [y]es, [n]o > "
+    if ask(question).lower() not in ("y", "yes"):
+        raise ForgeError("nothing was installed")
+    return package
 
 
 @app.command()

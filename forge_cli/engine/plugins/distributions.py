@@ -149,7 +149,7 @@ def run_pip(
     command: str, package: str, *, pip: list[str], uv: list[str], interactive: bool
 ) -> None:
     """Run a command of pip, or of uv, for a package with the options for that program."""
-    argv = [*_program(command), *(pip if find_spec("pip") else uv), package]
+    argv = [*installer_command(command), *(pip if find_spec("pip") else uv), package]
     sys.stderr.write(visible(shlex.join(argv)) + "\n")
     sys.stderr.flush()
     stdin = None if interactive else subprocess.DEVNULL
@@ -170,7 +170,8 @@ def run_pip(
     invalidate_caches()
 
 
-def _program(command: str) -> list[str]:
+def installer_command(command: str) -> list[str]:
+    """Return how pip or uv is called; raise ForgeError if neither may change this environment."""
     # The mark of PEP 668: packages come from the system, and pip refuses to change them.
     managed = Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED"
     if sys.prefix == sys.base_prefix and managed.is_file():

@@ -213,9 +213,12 @@ class PluginHost:
 
     def executor(self, name: str) -> ExecutorFactory:
         """Return the factory of ``--executor NAME``."""
-        more = (
-            f"executors are: {{}}; if it is a package: forge plugins install forge-executor-{name}"
-        )
+        from forge_cli.engine.plugins.origin import how_to_install
+        from forge_cli.engine.plugins.own_tools import EXECUTORS
+
+        more = "executors are: {}; forge plugins install PACKAGE adds one"
+        if name in EXECUTORS:
+            more = f"executors are: {{}}; add it: {how_to_install(f'forge-executor-{name}')}"
         return self.executor_of(self._find_offered(EXECUTOR, name, more))
 
     def executor_of(self, plugin: Plugin) -> ExecutorFactory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from forge_cli.core.text import did_you_mean
+from forge_cli.engine.plugins.origin import how_to_install
 
 OWN_TOOLS = {
     "executables": "create_custom_tool run_custom_tool",
@@ -17,12 +18,14 @@ OWN_TOOLS = {
 }
 PACKAGES = frozenset({"git", "llm", "web"})
 """Toolsets in forge's own packages."""
+EXECUTORS = frozenset({"dask"})
+"""Executors in forge's own packages."""
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
     """Return a hint for an unknown toolset; a possible typo is never named as a package."""
     if name in PACKAGES:
-        return f"install its package: forge plugins install forge-tools-{name}"
+        return f"install its package: {how_to_install(f'forge-tools-{name}')}"
     toolset = next((toolset for toolset, tools in OWN_TOOLS.items() if name in tools.split()), None)
     if toolset:
         return f"{name} is a tool of the toolset '{toolset}'"

@@ -2,6 +2,7 @@
 
 Covers forge_cli.cli.plugins.list, forge_cli.cli.plugins.check, forge_cli.inspection.plugin_checks,
 forge_cli.engine.plugins.distributions, forge_cli.cli.plugins.install,
+forge_cli.cli.plugins.published,
 forge_cli.engine.plugins.scaffold.
 """
 
@@ -19,6 +20,8 @@ from forge_cli import __version__
 from forge_cli.engine.plugins import distributions
 from forge_cli.testing import Project
 from tests.support.command_line import Done
+
+from .conftest import PackageIndex
 
 pytestmark = pytest.mark.usefixtures("forked_looks")
 
@@ -326,13 +329,21 @@ BIRDS = (
 )
 
 
-def test_installing_shows_the_command_and_keeps_forge(
-    cli: Cli, installer: Does, project: Project
+def test_installing_shows_the_package_and_the_command_and_keeps_forge(
+    cli: Cli, installer: Does, project: Project, index: PackageIndex
 ) -> None:
     log = installer(BIRDS)
-    done = cli("plugins", "install", "forge-tools-birds>=2")
+    done = cli("plugins", "install", "forge-tools-birds>=2", "-y")
     assert (done.code, done.out) == (0, "installed forge-tools-birds 3: toolset birds\n")
-    command, printed, last = done.err.splitlines()
+    *facts, command, printed, last = done.err.splitlines()
+    assert facts[0].startswith("forge-tools-birds 3 on http://127.0.0.1:")
+    assert "hunter2" not in done.err
+    assert facts[1:] == [
+        "  publisher      Wren <w@birds.example> (the package's own words, unchecked)",
+        "  released       2026-10-02",
+        "  first release  2026-10-01 (2 versions)",
+        "  entry points   birds = forge_tools_birds",
+    ]
     *told, option, constraints, package = log.read_text().splitlines()
     assert command == shlex.join([sys.executable, *told, option, constraints, package])
     assert (printed, last) == (
@@ -346,9 +357,58 @@ def test_installing_shows_the_command_and_keeps_forge(
             *("--upgrade-package", "forge-tools-birds", "--reinstall-package", "forge-tools-birds"),
         ],
     )
-    assert (option, package) == ("--constraint", "forge-tools-birds>=2")
+    assert (option, package) == ("--constraint", "forge-tools-birds==3")
     assert project.read("constraints") == f"forge-workers=={__version__}\n"
     assert not Path(constraints).exists()
+
+
+def test_package_of_an_index_is_not_installed_unasked(
+    cli: Cli, installer: Does, index: PackageIndex
+) -> None:
+    log = installer(BIRDS)
+    done = cli("plugins", "install", "forge-tools-birds")
+    assert (done.code, done.out) == (2, "")
+    assert "  entry points   birds = forge_tools_birds\n" in done.err
+    assert done.err.endswith(
+        "forge: nobody can be asked whether to install forge-tools-birds==3\n"
+        "  look at the lines above, and add -y if you want it\n"
+    )
+    done = cli("plugins", "install", "git+https://birds.example/x")
+    assert (done.code, "unknown until it is installed" in done.err) == (2, True)
+    assert not log.exists()
+
+
+def test_version_of_another_python_or_withdrawn_is_left_out(
+    cli: Cli, installer: Does, index: PackageIndex
+) -> None:
+    log = installer("")
+    index.add("forge-tools-birds", "4", **{"requires-python": ">=4"})
+    index.add("forge-tools-birds", "5", yanked="broken")
+    index.add("forge-tools-birds", "6rc1")
+    assert cli("plugins", "install", "forge-tools-birds", "-y").code == 0
+    assert log.read_text().splitlines()[-1] == "forge-tools-birds==3"
+    done = cli("plugins", "install", "forge-tools-birds>6", "-y")
+    assert (done.code, "has no version of forge-tools-birds>6" in done.err) == (1, True)
+
+
+def test_package_that_cannot_be_shown_is_not_installed(
+    cli: Cli, installer: Does, index: PackageIndex
+) -> None:
+    log = installer("")
+    index.add("forge-tools-swapped", "1")
+    index.content["forge_tools_swapped-1-py3-none-any.whl"] += b"x"
+    index.add("forge-tools-torn", "1", hashes={})
+    index.content["forge_tools_torn-1-py3-none-any.whl"] = b"PK"
+    index.pages["forge-tools-odd"] = {"files": [{"filename": "odd.exe"}, {"filename": "a-b.whl"}]}
+    for name, problem in [
+        ("forge-tools-nosuch", "there is no package forge-tools-nosuch on http://127.0.0.1:"),
+        ("forge-tools-swapped", "is not the file that the index lists"),
+        ("forge-tools-torn", "the wheel cannot be read: "),
+        ("forge-tools-odd", "has no version of forge-tools-odd"),
+    ]:
+        done = cli("plugins", "install", name, "-y")
+        assert (done.code, problem in done.err) == (1, True), done.err
+    assert not log.exists()
 
 
 def test_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: Project) -> None:
@@ -363,19 +423,22 @@ def test_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: Pro
         assert log.read_text().splitlines()[-1] == str(project.folder / "mine")
 
 
-def test_package_without_plugins_is_reported(cli: Cli, installer: Does) -> None:
+def test_package_without_plugins_is_reported(
+    cli: Cli, installer: Does, index: PackageIndex
+) -> None:
     installer("")
-    done = cli("plugins", "install", "requests")
+    done = cli("plugins", "install", "requests", "-y")
     assert (done.code, done.out) == (0, "")
     assert (
         "warning: it has no plugins for forge (no entry points in the group 'forge')\n" in done.err
     )
 
 
-def test_failing_installer_is_reported(cli: Cli, installer: Does) -> None:
+def test_failing_installer_is_reported(cli: Cli, installer: Does, project: Project) -> None:
     installer("exit 7")
-    for command in ("install", "uninstall"):
-        done = cli("plugins", command, "forge-tools-words")
+    project.write("words/pyproject.toml", '[project]\nname = "forge-tools-words"\n')
+    for command, package in (("install", "./words"), ("uninstall", "forge-tools-words")):
+        done = cli("plugins", command, package)
         assert (done.code, done.out) == (1, "")
         assert done.err.endswith(
             f"forge: {command}ing failed with exit code 7; the reason is above\n"
@@ -436,12 +499,12 @@ def test_install_without_pip_and_uv(
         (
             "uv-receipt.toml",
             "note: uv tool manages this environment, and undoes this when it rebuilds it: "
-            "uv tool install forge-workers --with forge-tools-words\n",
+            "uv tool install forge-workers --with forge-tools-words==1.3\n",
         ),
         (
             "pipx_metadata.json",
             "note: pipx manages this environment, and undoes this when it rebuilds it: "
-            "pipx inject forge-workers forge-tools-words\n",
+            "pipx inject forge-workers forge-tools-words==1.3\n",
         ),
     ],
 )
@@ -452,11 +515,13 @@ def test_environment_of_uv_tool_or_pipx_is_recognised(
     monkeypatch: pytest.MonkeyPatch,
     receipt: str,
     note: str,
+    index: PackageIndex,
 ) -> None:
     installer("")
+    index.add("forge-tools-words", "1.3")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     (tmp_path / receipt).touch()
-    done = cli("plugins", "install", "forge-tools-words")
+    done = cli("plugins", "install", "forge-tools-words", "-y")
     assert done.code == 0
     assert note in done.err
 

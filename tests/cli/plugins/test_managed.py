@@ -75,7 +75,7 @@ def test_plugin_can_be_installed_and_uninstalled(managed: Managed) -> None:
             0,
             "installed forge-tools-words 0.1.0: toolset words\n",
         ), done.stderr
-        assert "note: uv tool or pipx made this environment" in done.stderr
+        assert "manages this environment, and undoes this" in done.stderr
         assert managed.forge("plugins", "list").stdout.endswith(TOOLSETS)
     assert managed.forge("plugins", "check", "forge-tools-words").returncode == 0
     pyproject = managed.folder / "forge-tools-words" / "pyproject.toml"

@@ -1,8 +1,9 @@
 """The plugin host, with real distributions on the path: found by name, imported late, and isolated when broken.
 
-Covers forge_cli.core.hookspecs and forge_cli.engine.plugins.own_tools.
+Covers forge_cli.core.hookspecs, forge_cli.engine.plugins.own_tools and forge_cli.engine.plugins.origin.
 """
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from forge_cli import Custom, Text, __version__
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import StatusEvent
 from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.engine.plugins.origin import how_to_install
 from forge_cli.results import DisplayHints
 from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
@@ -233,7 +235,8 @@ def test_unknown_toolset_of_a_forge_package_suggests_installing_it(
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-git")
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset("web", WHERE)
-    assert caught.value.hint == "install its package: forge plugins install forge-tools-web"
+    assert caught.value.hint == f"install its package: {how_to_install('forge-tools-web')}"
+    assert Path(shlex.split(str(caught.value.hint))[-1], "pyproject.toml").is_file()
 
 
 @pytest.mark.parametrize(
