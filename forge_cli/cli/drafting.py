@@ -350,6 +350,6 @@ def _finish(draft: SessionDraft, asked: RunOptions, mask: Mask) -> RunOptions | 
     conflicts = f", {counted(len(changed.conflicts), 'conflict')}" if changed.conflicts else ""
     sys.stderr.write(f"  draft {draft.id}: {count}{conflicts}; the real files are as they were\n")
     sys.stderr.write(
-        f"  forge drafts show {draft.id} shows it; forge drafts apply {draft.id} takes it\n"
+        f"  forge drafts show {draft.id} shows it; forge drafts apply {draft.id} applies it\n"
     )
     return None

@@ -176,4 +176,4 @@ class TooManySteps(Exception):
     """A schema needs too many steps, because its references and alternatives multiply."""
 
     def __init__(self) -> None:
-        super().__init__("its references and alternatives multiply")
+        super().__init__("its references and alternatives have too many combinations")

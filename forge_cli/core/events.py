@@ -285,7 +285,7 @@ class GrantsEvent(Event, frozen=True):
 
 
 class ModeChanged(Event, frozen=True):
-    """The person changes how much the worker may do; sessions start and resume with ``ask``."""
+    """A change of the permissions of a session; sessions start and resume with ``ask``."""
 
     type: ClassVar[str] = "modeChanged"
     mode: SessionMode

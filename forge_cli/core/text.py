@@ -129,8 +129,9 @@ def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) 
 
     ``lines`` keeps head and tail of a text of many lines, cuts between two lines if possible, and
     reports how much is missing. ``middle`` keeps head and tail of one line, ``end`` only the head.
-    ``mark`` replaces the usual mark; ``{}`` in it is the number of missing characters. A limit too
-    small for the mark applies to the text alone.
+    ``mark`` replaces the usual mark; ``{}`` in it is the number of missing characters. If the mark
+    needs half of the limit or more, the text ends with ``…`` instead. The result is never longer
+    than the limit.
     """
     if len(text) <= limit:
         return text
@@ -138,7 +139,7 @@ def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) 
     # Formatted with the largest possible number, so that there is room for any mark.
     room = limit - len(mark.format(len(text)))
     if room <= limit // 2:
-        room = limit
+        return f"{text[: limit - 1]}…" if limit > 0 else ""
     before, behind = {
         "lines": (room * 2 // 3, room // 3),
         "middle": (room // 2, room // 2),

@@ -70,7 +70,7 @@ _SHAPE = '{"verdict": "ask"|"blocked", "note": "..."}'
 
 
 class HookFailed(Exception):
-    """A hook gave no answer that has a meaning; the message says why."""
+    """A hook gave no valid answer; the message contains the reason."""
 
 
 class HookResult(Struct, frozen=True):
@@ -83,7 +83,7 @@ class HookResult(Struct, frozen=True):
 def read_finished(done: Finished) -> HookAnswer:
     """Return the answer of a command by its exit code and output.
 
-    Raise HookFailed if it has no meaning.
+    Raise HookFailed if the answer is invalid.
     """
     if done.timed_out:
         raise HookFailed(f"it did not end within {counted(TIMEOUT, 'second')}")

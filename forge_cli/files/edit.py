@@ -36,7 +36,7 @@ class FileEdit(Struct, frozen=True):
 
     @property
     def diff(self) -> Diff:
-        """The difference, to show."""
+        """The difference between both contents."""
         before = None if self.before is None else self.before.decode()
         return Diff.of(str(self.file), before, self.after.decode())
 

@@ -112,14 +112,12 @@ def _manual(assembly: Assembly) -> list[Facts]:
 
 def policy_of(assembly: Assembly) -> Facts:
     """Return the verdict on every tool, and the rules that decide by arguments."""
-    ruled = {
-        opened.name: opened.toolset
-        for opened in assembly.toolbox.toolsets
-        if isinstance(opened.toolset, Ruled)
-    }
     rules: list[Facts] = []
-    for name, toolset in ruled.items():
-        rules += [{"toolset": name, **_wire(rule)} for rule in toolset.rules()]
+    # Several sections of a toolset that is repeatable have the same name.
+    for each in assembly.toolbox.toolsets:
+        if isinstance(each.toolset, Ruled):
+            found = each.toolset.rules()
+            rules += [{"toolset": each.name, **_wire(rule)} for rule in found]
     hooks = assembly.guard.judge.hooks
     return {
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],

@@ -178,10 +178,10 @@ def _sockets() -> list[DoctorCheck]:
     found = [str(path) for path in dict.fromkeys(paths) if path.is_absolute() and path.is_socket()]
     if not found or best_mechanism() is None:
         return []
-    told = f"commands may not use {', '.join(found)}: approve one at a trial for one command"
+    told = f"commands cannot use {', '.join(found)}; approve a socket for one command at its trial"
     return [
         DoctorCheck(
-            "sockets", True, f"{told}, or list them in sandbox.read of a worker for all commands"
+            "sockets", True, f"{told}, or list it in sandbox.read of a worker for all commands"
         )
     ]
 

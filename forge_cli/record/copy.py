@@ -16,8 +16,8 @@ from forge_cli.record.target import check_target, write_target
 class RecordCopy:
     """A sink that replaces a file with the log once the session starts, then appends to it.
 
-    The file is flushed to disk when the session ends. Until then, after a power cut, only the log
-    of the session is whole.
+    The file is flushed to disk when the session ends. After a power cut before
+    that, only the log of the session is complete.
     """
 
     def __init__(self, path: Path, before: Iterable[Line] = ()) -> None:

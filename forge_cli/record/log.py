@@ -224,7 +224,7 @@ def _may_be_session(path: Path) -> bool:
 
 
 def _named(name: str, files: Sequence[Path]) -> list[Path]:
-    """Return the session with this ID, else all that begin or, failing that, end with it."""
+    """Return the sessions that match: by ID, else by its beginning, else by its last part."""
     if not name:
         return []
     ids = {path.stem: path for path in files}

@@ -109,9 +109,9 @@ class LoadedFiles(Struct, frozen=True):
         return cls(tuple(dict.fromkeys(found)), folders)
 
     def why(self, ways: Iterable[Parts]) -> str | None:
-        """Return why forge loads a file with one of these paths, or None.
+        """Return the reason why forge loads a file with one of these paths, or None.
 
-        ``ways`` are the paths by their folded parts.
+        ``ways`` are the paths, each as its case-folded parts.
         """
         for way in ways:
             for path in self.paths:

@@ -69,8 +69,8 @@ class Undoable(Struct, frozen=True):
 class WorkerProcesses(Processes):
     """The implementation of ``env.processes``, with more methods for forge's own toolsets.
 
-    The confinement is found out when it is first needed, so that a worker that starts nothing pays
-    nothing for it, and gets no notice.
+    The confinement is determined on first use. A worker that starts no process does not wait for
+    it, and prints no notice about it.
     """
 
     def __init__(

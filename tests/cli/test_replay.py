@@ -328,9 +328,9 @@ def test_output_schema_flag_is_part_of_the_record(cli: Cli, adder: Project) -> N
     ("content", "told"),
     [
         (None, "there is no such record"),
-        ("", "this is not a record of a session"),
-        ("hello\nworld\n", "this is not a record of a session\n  forge run --record makes one"),
-        ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
+        ("", "not a session log"),
+        ("hello\nworld\n", "not a session log\n  forge run --record makes one"),
+        ('{"seq": 1, "type": "status"}\n', "not a session log"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "has log version 2"),
         (f"{START}\n", "no turn of a model"),
         (

@@ -109,7 +109,7 @@ def test_unreadable_records_are_reported_and_counted(cli: Cli, copier: Project) 
     copier.write("strange/tests/copy.jsonl", copier.read("copier/tests/copy.jsonl"))
     done = cli("test")
     assert (done.code, done.err) == (3, "")
-    assert "error copier/tests/broken.jsonl:1:1: this is not a record of a session\n" in done.out
+    assert "error copier/tests/broken.jsonl:1:1: not a session log\n" in done.out
     assert "error strange/tests/copy.jsonl:1:1: there is no worker 'copier' in " in done.out
     assert done.out.endswith("1 ok, 2 could not be replayed\n")
 

@@ -52,3 +52,47 @@ def test_tree_lists_every_callable_worker_and_stops_at_a_cycle(project: Project)
     (again,) = helper["workers"]
     assert (again["name"], again["refused"]) == ("boss", "already running: a cycle")
     assert Path(again["file"]).name == "boss.yaml"
+
+
+NOTES = """
+from forge_cli import Approval, Toolset, ToolsetConfig, Verdict, hookimpl, tool
+
+
+class NotesConfig(ToolsetConfig):
+    about: str = ""
+
+
+class Notes(Toolset[NotesConfig]):
+    name = "notes"
+    repeatable = True
+
+    @tool
+    def note(self) -> str:
+        return self.config.about
+
+    def rules(self) -> list[Verdict]:
+        return [Verdict(Approval.ASK, f"a rule about {self.config.about}")]
+
+
+@hookimpl
+def forge_toolsets():
+    return [Notes]
+"""
+
+
+def test_policy_lists_the_rules_of_every_section_of_a_toolset(project: Project) -> None:
+    project.write("notes.py", NOTES)
+    sections = "[{about: tea, prefix: a}, {about: milk, prefix: b}]"
+    file = project.write(
+        "worker.yaml", f"name: w\nplugins: [./notes.py]\ntoolsets: {{notes: {sections}}}\n"
+    )
+    worker = load_worker(file)
+
+    async def found() -> Any:
+        async with opened(worker, workspace=project.folder, make_zones=False) as assembly:
+            return policy_of(assembly)
+
+    assert [(rule["toolset"], rule["reason"]) for rule in in_loop(found)["rules"]] == [
+        ("notes", "a rule about tea"),
+        ("notes", "a rule about milk"),
+    ]

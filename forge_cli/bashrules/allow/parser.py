@@ -253,7 +253,7 @@ class _Parser:
         self._expect = _Expect.ASSIGNED
 
     def _bind(self) -> None:
-        """Keep assignments without a command, which the shell has from now on.
+        """Record assignments without a command, which apply to the rest of the line.
 
         A name that a program may read from its environment counts as a command that asks.
         """

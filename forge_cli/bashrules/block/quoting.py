@@ -135,7 +135,7 @@ def _first_braces(text: str) -> tuple[int, int, list[str]] | None:
 
 
 def _choices(text: str, cuts: list[int], end: int) -> list[str]:
-    """Return the choices of braces, of which ``cuts`` are the opening and the commas."""
+    """Return the alternatives in braces; ``cuts`` are the places of the opening and the commas."""
     if len(cuts) > 1:
         return [text[cut + 1 : after] for cut, after in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = _SEQUENCE.fullmatch(text, cuts[0] + 1, end)

@@ -264,12 +264,12 @@ class Guard:
         return parked
 
     def postpone(self, call: ToolCall, sentence: str) -> ToolOutcome:
-        """Give a call that is not made now, but may be made again, its result."""
+        """Record the result of a call that is not made now, but may be made again."""
         self.start(call)
         return self.finish(ToolOutcome.failed(call, "error", sentence))
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
-        """Give a call that will never start its result."""
+        """Record the result of a call that will never start."""
         self.start(call)
         return self.cut_off(call, sentence)
 
@@ -282,7 +282,7 @@ class Guard:
         return self.finish(ToolOutcome.failed(call, "denied", sentence, by="rule"))
 
     def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED_CALL) -> ToolOutcome:
-        """Give a call that started and never ended its result."""
+        """Record the result of a call that started and never ended."""
         return self.finish(ToolOutcome.failed(call, "interrupted", sentence))
 
     def is_reopened(self, call: ToolCall) -> bool:

@@ -282,7 +282,10 @@ async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObjec
     target = await judge.verdict(ToolCall(judged.call.id, offer.tool.name, given), judged.caller)
     stricter = target.verdict.approval.stricter_than(judged.verdict.approval)
     verdict = target.verdict if stricter else judged.verdict
-    return replace(judged, verdict=replace(verdict, grants=()), places=target.places, target=target)
+    # The rules of one tool say nothing about the other, so they are not offered. A session grant
+    # can still cover this exact call, because its fingerprint is that of the target.
+    verdict = replace(verdict, grants=())
+    return replace(judged, verdict=verdict, places=target.places, target=target)
 
 
 async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict | None:

@@ -177,7 +177,7 @@ def read_recording(log: Log) -> Recording:
     if first is None:
         raise WorkerError(
             Mark(str(log.path)),
-            "this is not a record of a session",
+            "not a session log",
             hint="forge run --record makes one",
         )
     if first.version != events.VERSION:
@@ -186,7 +186,7 @@ def read_recording(log: Log) -> Recording:
         )
         raise WorkerError(Mark(str(log.path)), problem)
     if missing := missing_line(log):
-        hint = "forge sessions show prints the lines that it has"
+        hint = "forge sessions show prints the remaining lines"
         raise WorkerError(Mark(str(log.path)), f"the record is incomplete: {missing}", hint=hint)
     start = cast(events.SessionStart, first.event)
     parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)

@@ -191,7 +191,7 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
 
 
 def _files(worker: Worker, workspace: Path) -> Iterable[Path]:
-    """Return the files of the policy: of worker, user, project, organization, and trust."""
+    """Return the files of the policy: of worker, user, project, organisation, and trust."""
     home = forge_home()
     return (
         *protected_files(worker, PluginHost()),

@@ -361,7 +361,7 @@ def choose_model(wiring: Wiring, folder: PreparedFolder, notify: Notify) -> Chos
 
 
 def _check_allowed(name: str, where: Mark | None, said: str) -> None:
-    """Raise WorkerError if the organization's policy forbids a model."""
+    """Raise WorkerError if the organisation's policy forbids a model."""
     policy = organisation_policy()
     for objection in policy.about_model(name, where, said) if policy else ():
         raise objection

@@ -62,7 +62,7 @@ class PreparedFolder:
 
     @cached_property
     def organisation(self) -> Organisation | None:
-        """The policy of the organization; raises WorkerError if it forbids the worker."""
+        """The policy of the organisation; raises WorkerError if it forbids the worker."""
         policy = organisation_policy()
         if policy is None:
             return None

@@ -277,7 +277,7 @@ class WorkerRuntime(Generic[OutputT]):
         # asyncio.
         if asyncio._get_running_loop() is None:
             hint = "elsewhere, use a thread: await trio.to_thread.run_sync(run_sync, worker, task)"
-            raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
+            raise UsageError("a WorkerRuntime requires asyncio", hint=hint)
         try:
             # The time of a child or of a batch is limited elsewhere.
             shared = wiring.parent or wiring.pool

@@ -206,7 +206,7 @@ class Wiring:
         return OutputSchema(before)
 
     def required_by(self, organisation: Organisation | None) -> Wiring:
-        """Return the wiring with the requirements of an organization."""
+        """Return the wiring with the requirements of an organisation."""
         if organisation is None:
             return self
         on_ask, read_only = organisation.required(self.on_ask, self.read_only)

@@ -91,7 +91,7 @@ class AnswerStream:
         return not (scope.cancelled_caught or interrupt.interrupted)
 
     def close(self) -> tuple[Message, TurnEnd]:
-        """Return the message and its end; raise ModelError if the end never came."""
+        """Return the message and its end; raise ModelError if the stream ended early."""
         if self._end is None:
             raise ModelError(f"{self._model.name} stopped in the middle of its answer")
         native = None if self._has_changed_calls else self._end.native

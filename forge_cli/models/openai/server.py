@@ -39,7 +39,7 @@ MAX_PROMPT_SECONDS = 3600.0
 WANTS_PROGRESS = "return_progress"
 """The field of a request by which llama.cpp reports how much of the prompt it has read."""
 PROGRESS = "prompt_progress"
-"""The field of a chunk with that report."""
+"""The field of a chunk in which llama.cpp reports it."""
 
 
 def known_models() -> list[ListedModel]:

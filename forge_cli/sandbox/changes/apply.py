@@ -147,7 +147,7 @@ def is_begun(folder: Path) -> bool:
 
 
 def read_again(changes: ChangeSet) -> ChangeSet:
-    """Return the same changes to what is there now, so that the later of two writers wins."""
+    """Return the same changes based on the current files, so that the later writer wins."""
     with changes.walk() as walk:
         found = [
             replace(change, before=walk.look(change, content=True)) for change in changes.changes

@@ -41,10 +41,15 @@ def start(argv: list[str]) -> int:
 
 def _become(argv: list[str]) -> None:
     # The first process of a namespace ignores most signals: only this one ends it with its parent.
-    _require(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "no signal at the end")
-    _require(_libc.mount(b"proc", b"/proc", b"proc", 0, None), "no /proc")
+    _require(
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+        "the signal for the end of its parent cannot be set",
+    )
+    _require(_libc.mount(b"proc", b"/proc", b"proc", 0, None), "/proc cannot be mounted")
     for capability in (_CAP_SYS_ADMIN, _CAP_SYS_PTRACE):
-        _require(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "capabilities")
+        _require(
+            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "capabilities cannot be dropped"
+        )
     os.execvp(argv[0], argv)  # noqa: S606
 
 

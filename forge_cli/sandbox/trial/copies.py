@@ -430,7 +430,7 @@ class AppliedCopies(Copies):
 
 
 def drop_copies(folder: Path) -> None:
-    """Delete what a command wrote, unless interrupted changes still need it.
+    """Delete the files that a command wrote, unless interrupted changes still need them.
 
     Unreadable folders are deleted, too.
     """

@@ -109,7 +109,10 @@ class Program(Struct, frozen=True):
 
 
 class Registry:
-    """Reads the folder at each request; an unchanged tool stays the same Program object."""
+    """The executable tools in a folder.
+
+    The folder is read at each request; an unchanged tool stays the same Program object.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -266,7 +266,7 @@ class McpToolset(Toolset):
         return f"{wish}; {self._login(connection)[1]}"
 
     def _login(self, connection: Connection) -> tuple[str, str]:
-        """Return the wish of a server that answered with 401, and the remedy."""
+        """Return the reason for which a server answered with 401, and the remedy."""
         if "authorization" in map(str.lower, connection.server.headers):
             return "rejects the Authorization in its headers", "replace it in the definition"
         name = connection.name

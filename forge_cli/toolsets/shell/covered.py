@@ -125,7 +125,10 @@ class CoveredLines(Struct, frozen=True):
             raise self._unlike(f"{_UNFIT}{because}") from None
 
     def _settled(self, line: JudgedLine, tried: TriedLine, keep: Keep | None) -> Finished:
-        """Apply the files that redirections of a line write, but no other change; ignore caches."""
+        """Apply the files that redirections write; raise NotAsJudged for other changes.
+
+        Changed caches are ignored.
+        """
         if tried.wanted:
             raise self._wanted("a line that changes nothing", tried.wanted)
         if tried.done.timed_out:

@@ -73,7 +73,7 @@ def test_answer_without_a_list_of_results_is_an_error(
 ) -> None:
     site.send("/search", body, "application/json")
     error = searched(worker, site, query="x").error
-    assert "does not answer with JSON results; a SearXNG server answers in JSON once" in error
+    assert "does not answer with JSON results; a SearXNG server answers in JSON if" in error
 
 
 def test_engine_without_json_names_the_missing_setting(worker: Worker, site: Site) -> None:

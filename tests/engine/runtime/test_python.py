@@ -356,7 +356,7 @@ async def test_sync_call_in_a_running_loop_suggests_await() -> None:
 def test_call_without_asyncio_is_a_readable_error() -> None:
     """As under trio."""
     opening = WorkerRuntime(worker=Worker.of(name="w"), model=scripted_model("done")).initialize()
-    with pytest.raises(UsageError, match="a WorkerRuntime runs under asyncio"):
+    with pytest.raises(UsageError, match="a WorkerRuntime requires asyncio"):
         opening.send(None)
 
 

@@ -9,9 +9,7 @@ from forge_cli import ToolError
 from forge_tools_web.fetch import Fetcher, read_url
 
 SNIPPET = 500
-FORMATS = (
-    "a SearXNG server answers in JSON once 'json' stands under search.formats in its settings.yml"
-)
+FORMATS = "a SearXNG server answers in JSON if its settings.yml lists 'json' under search.formats"
 
 
 async def search(fetcher: Fetcher, search_url: str, query: str) -> list[dict[str, str]]:
