@@ -23,6 +23,7 @@ from forge_cli.engine.runtime.drafting import (
     apply_changes_of,
     changes_of,
     describe_draft,
+    draft_size,
     draft_zones,
 )
 from forge_cli.engine.runtime.options import RunOptions
@@ -129,7 +130,8 @@ def _draft_of(asked: RunOptions) -> SessionDraft | None:
     zones = list(draft_zones(worker, asked.host(worker), asked.workspace, asked.zones))
     if not zones:
         raise UsageError("there is nothing to draft: the worker has no zone that it may write to")
-    return new_draft(new_session_id(), worker.name, worker.path, asked.workspace, zones)
+    size = draft_size(worker, asked.host(worker))
+    return new_draft(new_session_id(), worker.name, worker.path, asked.workspace, zones, size)
 
 
 def _goes_on(asked: RunOptions, session: str, message: str = "") -> RunOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -23,12 +24,17 @@ from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.model_names import check_settings
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.leftovers import find_leftovers
+from forge_cli.sandbox.drafts.draft import all_drafts
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import best_mechanism, describe_confinement
 from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
 OLDEST = (3, 11)
+DRAFT_DAYS = 30
+"""Days after which a draft that waits for a review is listed."""
+MAX_DRAFTS = 5
+"""Old drafts that are named."""
 _SOCKETS = (
     "/var/run/docker.sock",
     "/run/podman/podman.sock",
@@ -55,7 +61,14 @@ async def check_health(*, interactive: bool) -> list[DoctorCheck]:
     # the other checks load settings, which would only repeat the error of the policy
     if unsound := _policy():
         return [*own, unsound]
-    own += [_config(), _terminal(interactive), _confinement(), _trial(), *_leftovers(forge_home())]
+    own += [
+        _config(),
+        _terminal(interactive),
+        _confinement(),
+        _trial(),
+        *_leftovers(forge_home()),
+        *_drafts(),
+    ]
     own += [*_sockets(), *_servers(), *_locks(Path.cwd())]
     return [
         *own,
@@ -91,6 +104,22 @@ def _leftovers(home: Path) -> list[DoctorCheck]:
     left = counted(len(found), "item")
     detail = f"killed commands left {left} ({size} bytes); forge doctor --clean removes them"
     return [DoctorCheck("leftovers", True, detail, essential=False)]
+
+
+def _drafts() -> list[DoctorCheck]:
+    """Report drafts that nobody has reviewed for long; forge never deletes them by itself."""
+    oldest = time.time_ns() - DRAFT_DAYS * 24 * 3600 * 10**9
+    old = [draft for draft in all_drafts() if draft.state == "ready" and draft.began < oldest]
+    if not old:
+        return []
+    named = ", ".join(draft.id for draft in old[:MAX_DRAFTS])
+    more = f" and {len(old) - MAX_DRAFTS} more" if len(old) > MAX_DRAFTS else ""
+    count = counted(len(old), "draft")
+    detail = (
+        f"{count} older than {DRAFT_DAYS} days: {named}{more}; forge drafts review ID looks at "
+        "one, forge drafts drop ID forgets it"
+    )
+    return [DoctorCheck("drafts", True, detail, essential=False)]
 
 
 def _write_problem(folder: Path) -> str | None:

@@ -47,6 +47,14 @@ def draft_zones(
             yield zone.name, Path(os.path.realpath(zone.path))
 
 
+def draft_size(worker: Worker, host: PluginHost) -> int | None:
+    """Return the most bytes that a draft of a worker may hold, if the worker limits it."""
+    sandbox = PreparedWorker(worker, host).sandbox
+    if sandbox is None or isinstance(sandbox.draft, bool):
+        return None
+    return sandbox.draft.size
+
+
 def loaded_among(draft: SessionDraft) -> Callable[[list[Path]], dict[Path, str]]:
     """Return a function that finds the files that forge or its programs load, with the reason."""
     try:

@@ -51,6 +51,8 @@ class SessionDraft(Struct, frozen=True):
     """Nanoseconds since the epoch; real files that changed later were changed by others."""
     state: DraftState = "open"
     session: str = ""
+    size: int | None = None
+    """The most bytes that the changes may take."""
 
     @property
     def place(self) -> Path:
@@ -135,7 +137,12 @@ def drafts_folder() -> Path:
 
 
 def new_draft(
-    id: str, worker: str, worker_file: Path, workspace: Path, zones: Iterable[tuple[str, Path]]
+    id: str,
+    worker: str,
+    worker_file: Path,
+    workspace: Path,
+    zones: Iterable[tuple[str, Path]],
+    size: int | None = None,
 ) -> SessionDraft:
     """Make the folders of a draft that begins now."""
     folder = Path(os.path.realpath(drafts_folder())) / id
@@ -148,7 +155,9 @@ def new_draft(
     make_private(folder)
     # The clock of the file system is coarser than that of programs: compare its times with its own.
     began = os.stat(folder).st_ctime_ns
-    draft = SessionDraft(id, str(folder), worker, str(worker_file), str(workspace), found, began)
+    draft = SessionDraft(
+        id, str(folder), worker, str(worker_file), str(workspace), found, began, size=size
+    )
     for zone in found:
         _make_zone_folders(draft, zone)
     record_start(folder, draft.roots).save(folder)

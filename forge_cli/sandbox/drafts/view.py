@@ -10,6 +10,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.sandbox.drafts.draft import SessionDraft
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import start_unconfined_by
+from forge_cli.sandbox.processes.view import BoundedView, work_in_view
 from forge_cli.sandbox.trial.enter import enter_namespaces, mount_overlay
 
 _STARTER = Path(__file__).with_name("starter.py")
@@ -47,6 +48,7 @@ def enter_view(draft: SessionDraft) -> None:
             f"no copy-on-write view can be made here: {shown(str(place))}",
             hint="forge doctor says what is missing; without --draft each change asks",
         ) from None
+    work_in_view(BoundedView(tuple(str(draft.upper(zone)) for zone in draft.zones), draft.size))
     os.chdir(here)  # the working directory was the real folder until now
     if os.geteuid() == 0:
         # Root could enter the mount namespaces of other processes, and find the real files there.

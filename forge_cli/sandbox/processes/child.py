@@ -30,6 +30,7 @@ from forge_cli.sandbox.processes.tree import (
     mark_children,
     new_mark,
 )
+from forge_cli.sandbox.processes.view import session_view
 
 GRACE = 0.3
 """Seconds to wait for output that background processes hold open after the command has ended."""
@@ -172,7 +173,10 @@ class Child:
                 await self.exited.wait()
                 return
             since = time.monotonic()
-            if exceeded := await to_thread.run_sync(self.wrap.exceeded):
+            exceeded = await to_thread.run_sync(self.wrap.exceeded)
+            if view := session_view():
+                exceeded = exceeded or await to_thread.run_sync(view.exceeded)
+            if exceeded:
                 self.exceeded = exceeded
                 await self.stop(politely=False)
                 await to_thread.run_sync(self.wrap.end_excess)

@@ -7,6 +7,7 @@ from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.processes import LISTED, Finished
 from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
+from forge_cli.sandbox.processes.view import rename_hint
 
 # Leaves room for the end of the command.
 READ_AT_ONCE = MODEL_LIMIT - 200
@@ -53,6 +54,8 @@ def value_of(kind: str, command: str | None, done: Finished, state: str, told: s
 def with_hint(state: str, done: Finished, said: str) -> str:
     """Return how a command ended, with a possible cause and its side effects."""
     hint = done.hint(said)
+    if hint is None and done.exit_code != 0:
+        hint = rename_hint(said)
     if hint:
         state = f"{state} ({hint})"
     if done.appeared:

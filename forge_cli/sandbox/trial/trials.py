@@ -17,6 +17,7 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
 from forge_cli.sandbox.changes.apply import ChangeSet, is_begun
@@ -27,6 +28,7 @@ from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
+from forge_cli.sandbox.processes.view import session_view
 from forge_cli.sandbox.trial import masked
 from forge_cli.sandbox.trial.copies import Copies, SocketState, drop_copies, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
@@ -126,7 +128,12 @@ def copies_problem(wrap: Confined) -> str | None:
 
 
 def may_lack_rename(done: Finished) -> bool:
-    """Return True if a command failed, and says that a folder cannot be renamed."""
+    """Return True if a command failed because of the copy: it could not rename a folder.
+
+    In a draft, running it for real would fail in the same way.
+    """
+    if session_view() is not None:
+        return False
     said = f"{done.stdout}\n{done.stderr}"
     return bool(done.exit_code) and (
         os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said
@@ -180,6 +187,14 @@ class Trials:
                 return self._doubted(tried, argv, cwd, withheld)
         raise NotTried("another program keeps changing the same files")
 
+    async def _room_left(self) -> int | None:
+        """Return how many bytes a trial may write; in a draft, what fits into it."""
+        view = session_view()
+        left = await to_thread.run_sync(view.left) if view else None
+        if left is None or (self._room is not None and self._room <= left):
+            return self._room
+        return max(left, 0)
+
     async def _run(
         self,
         argv: Sequence[str],
@@ -201,11 +216,12 @@ class Trials:
                 names=names,
                 covers=tuple(masks.rules),
             )
+            room = await self._room_left()
             copies = Copies(
                 folder,
                 wrap,
                 network=False,
-                room=self._room,
+                room=room,
                 paths=MAX_PATHS,
                 programs=True,
                 names=programs,
@@ -221,6 +237,10 @@ class Trials:
                     done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start"
                 )
             raise NotTried("it ended before its effects could be seen")
+        view = session_view()
+        if view and room != self._room and report and report.exceeded:
+            drop_copies(folder)
+            raise ToolError(f"it was stopped, and nothing of it was kept: {view.limit}")
         if report and report.too_many:
             return self._with_too_many(done, copies)
         until = ReadUntil(MAX_PATHS, time.monotonic() + seconds)

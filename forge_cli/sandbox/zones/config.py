@@ -127,6 +127,31 @@ NetworkConfig = Annotated[
 """The tags in brackets are removed from the location of an error."""
 
 
+class DraftConfig(Config):
+    """The ``sandbox.draft`` key with a limit."""
+
+    size: Size
+    """The most that a draft may hold, in bytes or as 5g."""
+
+
+def _draft_form(value: object) -> str:
+    return "[bounds]" if isinstance(value, (dict, DraftConfig)) else "[switch]"
+
+
+def _on_or_off(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("must be true, false, or a limit such as {size: 5g}")
+    return value
+
+
+DraftSetting = Annotated[
+    Annotated[bool, BeforeValidator(_on_or_off), Tag("[switch]")]
+    | Annotated[DraftConfig, Tag("[bounds]")],
+    Discriminator(_draft_form),
+]
+"""Whether sessions are drafts, with their limits."""
+
+
 class SandboxConfig(Config):
     """The ``sandbox`` key of a worker.
 
@@ -143,7 +168,7 @@ class SandboxConfig(Config):
     """Hidden parts of your home that confined processes may read."""
     limits: LimitsConfig = LimitsConfig.empty()
     """Limits of one command."""
-    draft: bool = False
+    draft: DraftSetting = False
     """Whether every session works on a copy-on-write view of the zones, reviewed at its end."""
 
     @field_validator("read")
