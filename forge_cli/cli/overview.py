@@ -27,7 +27,19 @@ TABLE = _read_table()
 COMMANDS = {name: text for name, (text, *examples) in TABLE.items() if examples and name != ROOT}
 """Help texts of forge's own commands; entry points ``command.NAME`` name their modules."""
 SECTIONS = {
-    "Everyday": ("run", "chat", "web", "drafts", "undo", "approvals", "sessions"),
+    "Everyday": (
+        "run",
+        "chat",
+        "web",
+        "attach",
+        "logs",
+        "send",
+        "stop",
+        "drafts",
+        "undo",
+        "approvals",
+        "sessions",
+    ),
     "Look": ("approve", "replay", "models", "config", "doctor", "docs", "help"),
     "Make": ("worker", "tools", "plugins", "mcp", "test", "keys", "lock", "trust"),
     "Run elsewhere": ("batch", "serve"),

@@ -180,6 +180,14 @@ def run(
             help="The final answer must be JSON that fits this schema.",
         ),
     ] = None,
+    background: Annotated[
+        bool,
+        typer.Option(
+            "-b",
+            "--background",
+            help="Print the ID and return; questions wait in the inbox.",
+        ),
+    ] = False,
     replay: Annotated[
         str | None,
         typer.Option(
@@ -194,7 +202,7 @@ def run(
     if report is not None:
         report.worker = worker
         report.model = options.model or ""
-    if stay or print_only:
+    if stay or print_only or background:
         terminal = None
     else:
         terminal = open_terminal()
@@ -218,6 +226,18 @@ def run(
         }
         if refused := [name for name, given in alone.items() if given]:
             raise UsageError(f"-i and {refused[0]} contradict each other; keep one")
+    if background:
+        alone = {
+            "-i": stay,
+            "-p": print_only,
+            "--replay": replay,
+            "--json": as_json,
+            "--output-format": output_format is not OutputFormat.text,
+            "--ephemeral": options.ephemeral,
+        }
+        if refused := [name for name, given in alone.items() if given]:
+            hint = "a session in the background prints its ID only, and needs its log"
+            raise UsageError(f"-b and {refused[0]} contradict each other; keep one", hint=hint)
     # text is also the default, which contradicts nothing
     form = context.get_parameter_source("output_format")
     if (
@@ -258,6 +278,10 @@ def run(
     if as_json:
         output_format = OutputFormat.stream_json
     file = output and output.resolve()
+    if background:
+        source = context.get_parameter_source("on_ask")
+        stated = source is not None and source.name == "COMMANDLINE"
+        raise typer.Exit(_run_in_background(asked, file, attends=not stated))
     with data_output() as out:
         # until there is a runtime to interrupt, a loss is only noted
         stop_on_loss(out, lambda reason: None)
@@ -268,6 +292,21 @@ def run(
             printer = AnswerPrinter(out=out, format=output_format, file=file, streams=streams)
             code = carried_out(asked, _carry_out, printer, terminal, report)
     raise typer.Exit(code)
+
+
+def _run_in_background(asked: RunOptions, file: Path | None, *, attends: bool) -> ExitCode:
+    """Start the session; in its own process, do the work."""
+    from forge_cli.cli.background.start import start_in_background
+
+    attends = attends or asked.on_ask is OnAsk.PARK
+    begun = start_in_background(asked, parks=attends)
+    if isinstance(begun, str):
+        sys.stdout.write(f"{begun}\n")
+        return ExitCode.DONE
+    from forge_cli.cli.background.work import work_in_background
+
+    asked, started = begun
+    return carried_out(asked, work_in_background, started, file, attends=attends)
 
 
 def _schema(file: str | None) -> OutputSchema | None:

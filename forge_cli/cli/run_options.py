@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -273,7 +274,7 @@ class DraftWanted(Exception):
 
 
 def carried_out(
-    options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any
+    options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any, **named: Any
 ) -> ExitCode:
     """Run ``function``; if a lock differs, ask whether to update it, and retry.
 
@@ -286,7 +287,7 @@ def carried_out(
         options = enter_draft(options)
     while True:
         try:
-            return in_loop(function, options, *args)
+            return in_loop(partial(function, **named), options, *args)
         except DraftWanted as wanted:
             from forge_cli.cli.drafting import enter_draft
 

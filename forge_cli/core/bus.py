@@ -169,6 +169,13 @@ class EventBus:
         )
         return answer.content if isinstance(answer, UserInput) else None
 
+    async def repeat(self, question: ApprovalRequired | InputPrompt) -> None:
+        """Show the question of another process, until an answer to it is emitted on this bus."""
+        if isinstance(question, ApprovalRequired):
+            await self._question(question.request.request_id, question, ApprovalResponse)
+        else:
+            await self._question(question.request_id, question, UserInput)
+
     async def _question(
         self, request_id: str, event: Event, kind: type[ApprovalResponse | UserInput]
     ) -> Event | None:

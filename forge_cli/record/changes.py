@@ -31,6 +31,7 @@ from forge_cli.files.regular import read_regular, sync_folder
 from forge_cli.files.replace import replace_file
 from forge_cli.record.overview import read_overview
 from forge_cli.record.places import lock_log, session_file, unlock_log
+from forge_cli.record.runs import remove_run
 from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def remove_session(path: Path) -> None:
         shutil.rmtree(changes.trials, ignore_errors=True)
         shutil.rmtree(path.with_suffix(REDO_SUFFIX), ignore_errors=True)
         path.unlink()
+        remove_run(path.stem)
     except OSError as error:
         raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
     finally:

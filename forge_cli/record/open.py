@@ -80,6 +80,7 @@ def open_session(
     workspace: Path | None = None,
     task: str | None = None,
     warn: Warn = lambda sentence: None,
+    new_id: str | None = None,
 ) -> Iterator[OpenSession]:
     """Open a session of a worker, locked for as long as the ``with`` block runs.
 
@@ -88,7 +89,7 @@ def open_session(
     this worker in ``workspace``. With ``fork``, a copy is resumed and the session stays unchanged.
     If ``keep`` is False, nothing is written. An empty ``task`` requires unfinished work. ``warn``
     gets sentences about problems that do not stop the session, such as a home that is not writable.
-    A resumed session needs a writable log.
+    A resumed session needs a writable log. ``new_id`` is the ID of a new session or copy.
     """
     if keep:
         # Nothing else removes the temporary files of killed processes.
@@ -100,7 +101,7 @@ def open_session(
             drop_all_unfinished()
     with ExitStack() as stack:
         if resume is None and not last:
-            yield _new(stack, keep, warn)
+            yield _new(stack, keep, warn, new_id)
             return
         folder = (workspace or Path.cwd()).resolve()
         if resume is not None:
@@ -128,7 +129,7 @@ def open_session(
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
         if fork:
-            yield _forked(read, resumed, _new(stack, keep))
+            yield _forked(read, resumed, _new(stack, keep, new_id=new_id))
         else:
             yield OpenSession(read.session, log, resumed, read.lines)
 
@@ -144,9 +145,11 @@ def has_trials() -> bool:
         return False
 
 
-def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
+def _new(
+    stack: ExitStack, keep: bool, warn: Warn | None = None, new_id: str | None = None
+) -> OpenSession:
     """Create a session; without ``warn`` it must have a log."""
-    session = new_session_id()
+    session = new_id or new_session_id()
     if not keep:
         return OpenSession(session)
     try:

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
 
 _TURN, _CALL = beginning_at_root(events.TurnStart), line_prefix(events.ToolStarted)
+_TURN_END = line_prefix(events.TurnEndEvent)
 _START, _END = beginning_at_root(events.SessionStart), beginning_at_root(events.SessionEnd)
 _TITLE = beginning_at_root(events.SessionUpdate, ', "title": ')
 _MODEL = beginning_at_root(events.SessionUpdate, ', "model": ')
 _SAID = beginning_at_root(events.MessageEvent)
 _TASK = beginning_at_root(events.MessageEvent, ', "message": {"role": "user"')
 INDEX = ".index.json"
-FORMAT = 3
+FORMAT = 4
 """The version of cached overviews; a new one discards them."""
 MAX_TEXT = 10_000
 """The most characters of a task in the index; a session with a longer one is read each time."""
@@ -67,6 +68,8 @@ class Overview(Struct, frozen=True):
     """The name that the model or the user gave it."""
     batch: str | None = None
     """The results file, if the session is an item of a batch."""
+    cost: float | None = None
+    """Dollars, if the price of each turn is known."""
 
 
 def session_overview(path: Path) -> Overview:
@@ -126,6 +129,7 @@ def read_overview(path: Path) -> Overview:
         title=titled.title or "",
         # An item of a batch is shown with its batch.
         batch=start.batch,
+        cost=_cost(data),
     )
 
 
@@ -145,6 +149,17 @@ def _count_calls(data: bytes) -> int:
         event = _event(line_at(data, found.start()))
         count += isinstance(event, events.ToolStarted) and event.parent_call_id is None
     return count
+
+
+def _cost(data: bytes) -> float | None:
+    """Return the sum of all turns, also of child workers; None if a price is unknown."""
+    total = 0.0
+    for found in re.finditer(re.escape(_TURN_END), data):
+        event = _event(line_at(data, found.start()))
+        if not isinstance(event, events.TurnEndEvent) or event.cost is None:
+            return None
+        total += event.cost
+    return total
 
 
 def _event(line: Line | None) -> AnyEvent | None:
@@ -237,15 +252,25 @@ def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first = items[0]
     states = [item["status"] for item in items]
     status = first["status"]
+    state = first.get("state")
     if len(set(states)) > 1:
-        status = f"{states.count('completed')} of {len(items)} completed"
+        status = state = f"{states.count('completed')} of {len(items)} completed"
     return {
         **first,
         "status": status,
+        "state": state,
         "turns": sum(item["turns"] for item in items),
         "tool_calls": sum(item["tool_calls"] for item in items),
+        "cost": _sum_of(item.get("cost") for item in items),
         "title": f"batch {Path(first['batch']).name}: {counted(len(items), 'item')}",
     }
+
+
+def _sum_of(costs: Iterable[float | None]) -> float | None:
+    known = list(costs)
+    if None in known:
+        return None
+    return sum(each for each in known if each is not None)
 
 
 def last_below(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from msgspec.structs import replace
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import ApprovalRequired
+from forge_cli.core.events import ApprovalRequired, SessionEnd
+from forge_cli.core.text import local_time
 from forge_cli.files.regular import read_regular
-from forge_cli.record.answers import leave_answer
+from forge_cli.record.control_client import ControlClient, NotListening
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, check_log, line_at, read_session
 from forge_cli.record.overview import Overview, readable_sessions
-from forge_cli.record.places import lock_holder
+from forge_cli.record.places import SessionBusy, lock_holder
 from forge_cli.record.proof import Proofs, key_file
 from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.record.resume import Past, Pending, past_of
@@ -30,27 +32,65 @@ from forge_cli.sandbox.secrets import own_redactor
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
 
+ANSWER_TIMEOUT = 5.0
+"""Seconds that a running session has to take an answer."""
+RETRY_DELAY = 0.05
+
+
+class AlreadyAnswered(ForgeError):
+    """The request has an answer; the first one counts."""
+
+    def __init__(self, request: str, answer: ApprovalDecision, at: str = "") -> None:
+        word = "yes" if answer.approved else "no"
+        by = f", by {answer.via}" if answer.via else ""
+        when = f", at {local_time(at)}" if at else ""
+        super().__init__(
+            f"{request} is already answered: {word}{by}{when}", hint="the first answer counts"
+        )
+        self.answer = answer
+
+
 def answer_request(
     path: Path, request: str, decision: ApprovalDecision
 ) -> tuple[Log, Waiting, Sequence[Waiting]]:
-    """Answer a request of a parked or running session.
+    """Answer a request of a parked or running session; raise AlreadyAnswered if somebody has.
 
     Return its log, the request, and all pending requests. ``request`` is the beginning of an ID,
     and may be empty if only one request is pending.
     """
-    if (pid := lock_holder(path)) is not None:
-        read = read_session(path)
-        check_log(read)
-        chosen = replace(_chosen(read, open_requests(read.lines), request, pid), pid=pid)
-        _hand_over(read, chosen, decision)
-        return read, chosen, [chosen]
-    # No process uses the session. It is locked until the answer is written, so that no other
-    # process resumes it meanwhile.
+    deadline = time.monotonic() + ANSWER_TIMEOUT
+    while True:
+        try:
+            if (pid := lock_holder(path)) is not None:
+                return _answer_running(path, request, decision, pid)
+            return _answer_parked(path, request, decision)
+        except (NotListening, SessionBusy):
+            # Another process is answering it, or the session starts or ends right now.
+            if time.monotonic() > deadline:
+                break
+        time.sleep(RETRY_DELAY)
+    hint = "answer it in that process; forge approvals list shows pending requests"
+    holder = lock_holder(path) or "unknown"
+    raise ForgeError(
+        f"process {holder} of the session {path.stem} did not take the answer", hint=hint
+    )
+
+
+def _answer_parked(
+    path: Path, request: str, decision: ApprovalDecision
+) -> tuple[Log, Waiting, Sequence[Waiting]]:
+    """Record an answer in a session that no process uses.
+
+    It is locked until the answer is written, so that no other process resumes or answers it.
+    """
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)
         waiting = requests_of(read.lines, log.proofs.unproven(read.lines))
         chosen = _chosen(read, waiting, request)
+        if chosen.answer is not None:
+            said = _answers(read).get(chosen.id)
+            raise AlreadyAnswered(chosen.id, chosen.answer, said.time if said else "")
         # The proof of an empty text is not used; it shows whether the key can be read.
         if decision.approved and log.proofs.prove("") is None:
             hint = "make the file readable and writable, then answer again"
@@ -61,24 +101,57 @@ def answer_request(
     return read, chosen, waiting
 
 
-def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
-    """Let the asking process take an answer; raise ForgeError unless it records this answer."""
-    counted = leave_answer(read, chosen.request, decision)
-    if counted is None:
-        hint = "answer it in that process; forge approvals list shows pending requests"
-        raise ForgeError(
-            f"process {chosen.pid} of the session {read.session} did not take the answer",
-            hint=hint,
-        )
-    if (counted.approved, counted.via) != (decision.approved, decision.via):
-        word = "yes" if counted.approved else "no"
-        where = f", by {counted.via}" if counted.via else ""
-        raise ForgeError(
-            f"{chosen.id} is already answered: {word}{where}", hint="the first answer counts"
-        )
+def _answer_running(
+    path: Path, request: str, decision: ApprovalDecision, pid: int
+) -> tuple[Log, Waiting, Sequence[Waiting]]:
+    """Pass an answer to the process that asks; raise ForgeError unless it records this answer."""
+    read = read_session(path)
+    check_log(read)
+    waiting = open_requests(read.lines)
+    if not waiting and _has_ended(read):
+        raise SessionBusy(f"the session {read.session} is in use by process {pid}")
+    chosen = replace(_chosen(read, waiting, request, pid), pid=pid)
+    with ControlClient(path) as client:
+        receipt = client.answer(chosen.request, decision)
+    if receipt is None:
+        # The process ended meanwhile: its log shows whether it has recorded the answer.
+        return _answered_before_end(path, chosen, decision)
+    if receipt.counted:
+        return read, chosen, [chosen]
+    if receipt.decision is not None:
+        raise AlreadyAnswered(chosen.id, receipt.decision)
+    raise ForgeError(
+        f"{chosen.id} cannot be answered: {receipt.reason}",
+        hint="forge approvals list shows pending requests",
+    )
+
+
+def _has_ended(read: Log) -> bool:
+    """Return True if the session has ended: the process that holds it answers it, or resumes it."""
+    others = (line.type for line in reversed(read.lines) if line.type != ApprovalResponse.type)
+    return next(others, "") == SessionEnd.type
+
+
+def _answered_before_end(
+    path: Path, chosen: Waiting, decision: ApprovalDecision
+) -> tuple[Log, Waiting, Sequence[Waiting]]:
+    """Return as usual if the log has this answer; raise SessionBusy if it has none yet."""
+    read = read_session(path)
+    call = fold_lines(read.lines).requests.get(chosen.id)
+    recorded = call.answer if call else None
+    if recorded is None:
+        raise SessionBusy(f"the session {read.session} ended")
+    said = decision.approved, decision.note, decision.via
+    if said != (recorded.approved, recorded.note, recorded.via):
+        raise AlreadyAnswered(chosen.id, recorded)
+    return read, chosen, [chosen]
 
 
 def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None = None) -> Waiting:
+    """Return the request that a person named.
+
+    If it is no longer pending, raise AlreadyAnswered with the answer that counted.
+    """
     # People may leave out the prefix, which all these IDs have.
     found = [each for each in waiting if each.id.startswith((request, f"approval_{request}"))]
     exact = [each for each in found if each.id == request]
@@ -86,6 +159,8 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None
         case [one]:
             return one
         case []:
+            if request:
+                _check_answered(read, request)
             problem = f"the session {read.session} has no pending request {request!r}"
             if not request:
                 problem = f"the session {read.session} has no pending request"
@@ -97,6 +172,24 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None
     if not hint and pid:
         hint = f"process {pid} is working on it and asks nothing now"
     raise UsageError(problem, hint=hint or "forge approvals list shows pending requests")
+
+
+def _check_answered(read: Log, request: str) -> None:
+    """Raise AlreadyAnswered if a request with this beginning of an ID has an answer."""
+    for found, line in _answers(read).items():
+        event = line.event
+        is_named = found.startswith((request, f"approval_{request}"))
+        if is_named and isinstance(event, ApprovalResponse):
+            raise AlreadyAnswered(found, event.decision, line.time)
+
+
+def _answers(read: Log) -> dict[str, Line]:
+    """Return the line of the last answer to each request."""
+    return {
+        str(line.data.get("requestId")): line
+        for line in read.lines
+        if line.type == ApprovalResponse.type
+    }
 
 
 def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:

@@ -29,7 +29,9 @@ LOOKS = {
         RED,
     ),
     **dict.fromkeys(("newly blocked", "newly refused"), RED),
-    "running": CYAN,
+    **dict.fromkeys(("asks", "ready"), YELLOW),
+    "done": GREEN,
+    **dict.fromkeys(("running", "working"), CYAN),
     "no": DIM,
 }
 GAP = "  "

@@ -68,7 +68,7 @@ def test_owner_of_a_session_is_checked_each_time() -> None:
     [
         ('"task": "one"', '"task": 7'),
         ('"status": "completed", ', ""),
-        ('"stamp": "3 ', '"stamp": "1 '),
+        ('"stamp": "4 ', '"stamp": "1 '),
         ("}}", "}"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from forge_cli.cli.approvals.common import resume_command
+from forge_cli.cli.background.answering import answer_and_resume
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
@@ -17,7 +18,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import visible
 from forge_cli.record.log import LAST_SESSION, Log, find_session
-from forge_cli.record.pending import Waiting, answer_request, last_waiting
+from forge_cli.record.pending import Waiting, last_waiting
 from forge_cli.ui.transcript.terminal import LOST
 
 app = new_app()
@@ -40,9 +41,9 @@ def answer(
 ) -> None:
     """Answer a request of a parked session, or of a running one.
 
-    A session that is asking at its prompt takes the answer at once, unless it already has one. For
-    a parked session the answer counts when the session is resumed; until then you can replace it by
-    another answer.
+    The first answer counts; a later one is refused, and names the first. A running session takes it
+    at once. For a parked session it counts when the session is resumed; a session in the background
+    starts again with its last answer.
     """
     request, word, feedback = _parse(answer)
     path = None
@@ -50,9 +51,10 @@ def answer(
         path = last_waiting(warn)
     path = path or find_session(session)
     decision = ApprovalDecision(word == "yes", note=feedback or None, via=VIA)
-    read, chosen, waiting = answer_request(path, request, decision)
+    read, chosen, waiting, runs = answer_and_resume(path, request, decision)
     left = [each for each in waiting if each.answer is None and each is not chosen]
-    sys.stdout.write(visible(_describe_answer(read, chosen, word, left), keep="\n") + "\n")
+    said = _describe_answer(read, chosen, word, left, runs=runs)
+    sys.stdout.write(visible(said, keep="\n") + "\n")
 
 
 def _parse(words: Sequence[str]) -> tuple[str, Word, str]:
@@ -70,7 +72,9 @@ def _parse(words: Sequence[str]) -> tuple[str, Word, str]:
     )
 
 
-def _describe_answer(read: Log, chosen: Waiting, word: Word, left: Sequence[Waiting]) -> str:
+def _describe_answer(
+    read: Log, chosen: Waiting, word: Word, left: Sequence[Waiting], *, runs: bool
+) -> str:
     """Return the recorded answer and the next command to run."""
     said = [f"{word} to {chosen.request.tool_name} ({chosen.id})"]
     if chosen.pid:
@@ -79,4 +83,6 @@ def _describe_answer(read: Log, chosen: Waiting, word: Word, left: Sequence[Wait
         said.append(f"but {LOST}")
     for each in left:
         said.append(f"still waits: {each.id}: {each.request.tool_name}")
+    if runs:
+        return "\n".join([*said, "the session has started again in the background"])
     return "\n".join([*said, f"then resume with: {resume_command(read)}"])

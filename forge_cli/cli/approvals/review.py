@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from forge_cli.cli.approvals.common import resume_command
+from forge_cli.cli.background.answering import answer_and_resume
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.core.approval import ApprovalDecision
@@ -19,7 +20,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.log import Log
-from forge_cli.record.pending import Waiting, answer_request, waiting_requests
+from forge_cli.record.pending import Waiting, waiting_requests
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
@@ -73,13 +74,13 @@ def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
             sys.stderr.write("\n")
             break
         try:
-            log, chosen, _ = answer_request(path, each.id, replace(decision, via=VIA))
+            log, chosen, _, runs = answer_and_resume(path, each.id, replace(decision, via=VIA))
         except ForgeError as error:
             warn(str(error))
             continue
         left -= 1
         _say(f"{'yes' if decision.approved else 'no'} to {chosen.request.tool_name} ({chosen.id})")
-        if chosen.pid is None:
+        if not runs:
             parked[path] = log
     return left, list(parked.values())
 

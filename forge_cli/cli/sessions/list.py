@@ -11,10 +11,11 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
-from forge_cli.core.text import counted, cut, local_time
+from forge_cli.core.text import counted, cut, dollars, local_time
 from forge_cli.core.wire import camel_keys
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import fold_batches, session_index, session_row
+from forge_cli.record.states import add_states, rows_without_log
 from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
@@ -51,16 +52,20 @@ def list_sessions(
     on_terminal = sys.stdout.isatty() and not as_json
     with session_index() as look:
         every = [row for path in session_files() if (row := session_row(path, look))]
+    known = {row["session"] for row in every}
+    every = [*rows_without_log(known.__contains__), *every]
     found: list[dict[str, Any]] = []
     for row in every:
         if worker in (None, row.get("worker")) and (everywhere or _is_here(row)):
             found.append(row)
     if not as_json:
+        add_states([row for row in found if row.get("batch")])
         found = fold_batches(found)
     limit = number
     if limit is None and on_terminal:
         limit = MAX_LISTED
     rows = found[:limit]
+    add_states([row for row in rows if "state" not in row or not row["state"]])
     if as_json:
         print_json(list(map(camel_keys, rows)))
     elif on_terminal:
@@ -72,7 +77,9 @@ def list_sessions(
                 f"none in this folder; --all lists {counted(len(every), 'session')} elsewhere\n"
             )
     else:
-        columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
+        columns = ["session", "started", "worker", "state", "turns", "calls", "cost", "task"]
+        if any(row.get("now") for row in rows):
+            columns.append("now")
         print_table(columns, [_shown(row) for row in rows])
 
 
@@ -91,6 +98,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "started": started,
         "calls": row["tool_calls"],
+        "cost": _cost(row),
         "task": cut(_about(row), MAX_TASK, "end"),
     }
 
@@ -99,9 +107,16 @@ def _print_short(rows: list[dict[str, Any]]) -> None:
     """Print the table with as much of each task as fits."""
     for row in rows:
         if "error" not in row:
-            row |= {"when": _when(row["ended"]), "calls": row["tool_calls"], "task": _about(row)}
-    names = ("session", "when", "worker", "status", "turns", "calls")
-    optional = {"calls": 1, "turns": 2, "worker": 3}
+            row |= {
+                "when": _when(row["ended"]),
+                "calls": row["tool_calls"],
+                "cost": _cost(row),
+                "task": _about(row),
+            }
+            if row["now"]:
+                row["task"] = row["now"]
+    names = ("session", "when", "worker", "state", "cost", "turns", "calls")
+    optional = {"calls": 1, "turns": 2, "cost": 3, "worker": 4}
     print_table(
         [*(Column(name, drop=optional.get(name)) for name in names), Column("task", room=44)],
         shorten_ids(rows),
@@ -111,6 +126,10 @@ def _print_short(rows: list[dict[str, Any]]) -> None:
 def _about(row: dict[str, Any]) -> str:
     """Return the title of a session, or its task, in one line."""
     return " ".join((row["title"] or row["task"]).split())
+
+
+def _cost(row: dict[str, Any]) -> str:
+    return dollars(row["cost"]) if row.get("cost") else ""
 
 
 def _when(time: str) -> str:

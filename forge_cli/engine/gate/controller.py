@@ -217,11 +217,19 @@ class ApprovalController:
             self.bus.emit(ApprovalResponse(request.request_id, decision))
             return decision
         if self.bus.attended:
-            return await self.bus.ask(request)
+            decision = await self.bus.ask(request)
+            if not parks or decision.by != "headless":
+                return decision
+            # Whoever could answer has left meanwhile.
+            raise _parked(request)
         self.bus.emit(ApprovalRequired(request))
         if parks:
-            raise Parked(f"{request.tool_name} waits for an answer: {request.reason}")
+            raise _parked(request)
         return ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
+
+
+def _parked(request: ApprovalRequest) -> Parked:
+    return Parked(f"{request.tool_name} waits for an answer: {request.reason}")
 
 
 async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:

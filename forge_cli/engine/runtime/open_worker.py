@@ -157,6 +157,9 @@ def _listen(wiring: Wiring, folder: PreparedFolder, stack: AsyncExitStack) -> Op
     if wiring.is_root:
         is_repeated = wiring.replay is not None
         more = folder.sinks(wiring.session_id, wiring.bus, repeated=is_repeated)
+    control = wiring.control if wiring.is_root else None
+    if control:
+        more = (*more, control)
     if sinks := (*wiring.sinks, *more):
         recorder = Recorder(
             *sinks,
@@ -174,7 +177,10 @@ def _listen(wiring: Wiring, folder: PreparedFolder, stack: AsyncExitStack) -> Op
     if wiring.on_event:
         stack.callback(wiring.bus.subscribe(wiring.on_event))
     stack.callback(wiring.bus.subscribe(interrupt, only=(Interrupt,)))
-    if wiring.is_root and wiring.session and wiring.session.log:
+    if control:
+        stack.push_async_callback(control.aclose)
+        control.open()
+    elif wiring.is_root and wiring.session and wiring.session.log:
         _take_answers(wiring.bus, wiring.session.log.path, stack)
     return open_calls
 
@@ -183,10 +189,14 @@ def _take_answers(bus: EventBus, log: Path, stack: AsyncExitStack) -> None:
     # answers of other processes; the code for them is loaded with the first request
 
     def hear(event: Event) -> None:
-        from forge_cli.record.answers import take_answers
+        if not bus.attended:  # nobody is asked
+            return
+        from forge_cli.record.control import ControlSocket
 
         unsubscribe()
-        stack.callback(take_answers(bus, log, event))
+        control = ControlSocket(bus, log)
+        stack.push_async_callback(control.aclose)
+        control.open(event)
 
     unsubscribe = bus.subscribe(hear, only=(ApprovalRequired,))
     stack.callback(unsubscribe)

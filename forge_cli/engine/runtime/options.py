@@ -63,6 +63,8 @@ class RunOptions:
     """True to resume the last session of the worker."""
     fork: bool = False
     """True to resume a copy of the session."""
+    new_id: str | None = None
+    """The ID of the new session, if it is known before the session is opened."""
     ephemeral: bool = False
     """True to write no session."""
     record: Path | None = None
@@ -163,6 +165,7 @@ class RunOptions:
             workspace=self.workspace,
             task=task,
             warn=warn,
+            new_id=self.new_id,
         ) as session:
             if self.draft_link is not None:
                 # Backups of the view must not mix with those of the real files.

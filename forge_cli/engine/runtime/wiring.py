@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.turns.limits import Budget
     from forge_cli.engine.turns.loop import Loop, Tally
     from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.record.control import ControlSocket
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Past, Resumed
@@ -104,6 +105,8 @@ class Wiring:
     """The parts that many sessions of this worker share; its children have their own."""
     sinks: tuple[Sink, ...] = ()
     """Functions that get each line of the log."""
+    control: ControlSocket | None = None
+    """The socket of a session that other processes may watch from its first line on."""
     sync_consent: Callable[[], Awaitable[None]] | None = None
     """A function that waits until consent is stored durably, if the sinks do not."""
     session_id: str = ""

@@ -51,6 +51,8 @@ class LineReader:
         self._session: PromptSession[str] | None = None
         self._keys: KeyReader | None = None
         self._show_again: Redraw = _do_nothing
+        self.leaves_at_end = False
+        """True if Ctrl+D leaves a question open; otherwise it is a no."""
         self._had_terminal = _is_terminal(stream or sys.stdin)
         """Kept here, because isatty is False once the terminal is closed."""
 
@@ -83,11 +85,14 @@ class LineReader:
             self._forget_typed()
         self._keys = KeyReader(self.console, (self._stream or sys.stdin).fileno())
         try:
-            return await self._keys.ask(
+            key = await self._keys.ask(
                 visible(prompt, keep="\n"), show_again, means, follows=follows
             )
         finally:
             self._keys = None
+        if key is None and self.leaves_at_end:
+            raise QuestionLeft(ctrl_d=True)
+        return key
 
     async def ask(self, prompt: str, show_again: Redraw = _do_nothing) -> str | None:
         """Return a line typed after the prompt appeared; None if the input ends first.
@@ -126,6 +131,8 @@ class LineReader:
         # A closed terminal also looks like the end of input, but nobody has answered.
         if line is None and watched is not None and is_hung_up(watched):
             raise QuestionLeft(hung_up=True)
+        if line is None and self.leaves_at_end:
+            raise QuestionLeft(ctrl_d=True)
         if fresh:
             self._forget_typed()
         return line

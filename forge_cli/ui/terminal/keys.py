@@ -27,17 +27,21 @@ _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 
 
 class QuestionLeft(Exception):
-    """A question was left by Esc or Ctrl+C, or its terminal was closed."""
+    """A question was left by Esc, Ctrl+C or Ctrl+D, or its terminal was closed."""
 
-    def __init__(self, *, ctrl_c: bool = False, hung_up: bool = False) -> None:
+    def __init__(
+        self, *, ctrl_c: bool = False, hung_up: bool = False, ctrl_d: bool = False
+    ) -> None:
         super().__init__("left without an answer")
         self.ctrl_c = ctrl_c
         self.hung_up = hung_up
+        self.ctrl_d = ctrl_d
+        """True if the question waits on, for somebody else or for later."""
 
     @property
     def leaves_all(self) -> bool:
         """Return True if the work ends; Esc only leaves the current question."""
-        return self.ctrl_c or self.hung_up
+        return self.ctrl_c or self.hung_up or self.ctrl_d
 
 
 class KeyReader:

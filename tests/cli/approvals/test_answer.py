@@ -1,6 +1,6 @@
 """A prompt on a terminal that is answered in another one: the first answer counts, and both say what came of it.
 
-Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.record.answers.
+Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.record.control.
 """
 
 import json

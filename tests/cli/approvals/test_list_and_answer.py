@@ -160,14 +160,16 @@ def test_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     assert sorted(os.listdir(log(clerk).parent)) == [INDEX, log(clerk).name]
 
 
-def test_later_answer_replaces_an_earlier_one(clerk, cli, parked) -> None:
+def test_first_answer_counts_also_after_the_session_was_resumed(clerk, cli, parked) -> None:
     session, request = parked[0]["session"], parked[0]["request"]
-    for word in ("yes", "no", "yes"):
-        assert cli("approvals", "answer", session, request, word).code == 0
+    assert cli("approvals", "answer", session, request, "yes").code == 0
+    for word in ("no", "yes"):
+        done = cli("approvals", "answer", session, request, word)
+        assert (done.code, done.out) == (1, "")
+        by = f"forge: {request} is already answered: yes, by forge approvals answer, at 20"
+        assert done.err.startswith(by)
     assert cli("run", "worker.yaml", "-c").out.startswith("paid 5 to Ana")
-    done = cli("approvals", "answer", session, request, "no")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.endswith("\n  forge approvals list shows pending requests\n")
+    assert cli("approvals", "answer", session, request, "no").err.startswith(by)
 
 
 def test_beginning_of_a_request_id_is_sufficient(clerk, cli, parked) -> None:
@@ -215,9 +217,8 @@ def test_last_is_the_last_session_with_a_pending_request(clerk, cli) -> None:
     first, second = sorted(pending(cli), key=lambda row: row["time"])
     for request in (second["request"], first["request"]):
         assert cli("approvals", "answer", "last", "yes").out.startswith(f"yes to pay ({request})")
-    assert cli("approvals", "answer", "last", "no").out.startswith(
-        f"no to pay ({second['request']})"
-    )
+    done = cli("approvals", "answer", "last", "no")
+    assert done.err.startswith(f"forge: {second['request']} is already answered: yes")
 
 
 @pytest.mark.parametrize("request_id", ["approval_000", "pay"])

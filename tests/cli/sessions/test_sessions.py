@@ -90,9 +90,18 @@ def test_list_has_a_row_for_each_session_with_filters(writer, cli) -> None:
     )
     assert rows[1]["started"] <= rows[1]["ended"]
     head, *table = cli("sessions", "list").out.splitlines()
-    assert head.split() == ["session", "started", "worker", "status", "turns", "calls", "task"]
+    assert head.split() == [
+        "session",
+        "started",
+        "worker",
+        "state",
+        "turns",
+        "calls",
+        "cost",
+        "task",
+    ]
     assert table[1].endswith(
-        "completed  2      1      Read the file, please, and then think about it and then t..."
+        "done    2      1            Read the file, please, and then think about it and then t..."
     )
     assert [
         row["worker"]

@@ -1,0 +1,1 @@
+"""Sessions in the background: starting them, their work, and starting them again."""
