@@ -48,7 +48,14 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Attachment, CallResult, Message, StopReason, Summary, Usage
 from forge_cli.core.notify import RetryNotice, RunningCommand
-from forge_cli.core.trial import CommandTried, DraftEvent, TrialExtent, TriedChange, TriedWant
+from forge_cli.core.trial import (
+    CommandTried,
+    DraftCheck,
+    DraftEvent,
+    TrialExtent,
+    TriedChange,
+    TriedWant,
+)
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 
@@ -64,6 +71,7 @@ __all__ = [
     "CommandTried",
     "ContextUsage",
     "Denial",
+    "DraftCheck",
     "DraftEvent",
     "FoldedLine",
     "GrantOffer",

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from forge_cli.cli.notices import warn
 from forge_cli.core.approval import ApprovalMode, OnEnd
 from forge_cli.core.errors import ForgeError, StatusLevel, UsageError
 from forge_cli.core.text import counted, visible
+from forge_cli.core.trial import DraftCheck
+from forge_cli.core.wire import wire
 from forge_cli.engine.runtime.drafting import (
     apply_changes_of,
     changes_of,
@@ -33,6 +35,7 @@ from forge_cli.sandbox.drafts.changes import ChangedDraft, renew_start
 from forge_cli.sandbox.drafts.draft import (
     SessionDraft,
     all_drafts,
+    drop_applied,
     drop_draft,
     finish_drafts,
     new_draft,
@@ -43,7 +46,8 @@ from forge_cli.sandbox.trial.left import finish_trials
 
 Mask = set[int | signal.Signals]
 """Blocked signals."""
-_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+WAITED_FOR = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD}
+"""Signals that are passed on to sessions, and that of their end."""
 _BY_TERMINAL = 0x80
 """``si_code`` of a signal from the terminal, which the session receives as well."""
 _PR_SET_PDEATHSIG = 1
@@ -59,7 +63,7 @@ def enter_draft(asked: RunOptions) -> RunOptions:
     finish_drafts(_notify)
     is_first = True
     while (draft := _draft_of(asked)) is not None:
-        link = _fork(draft)
+        link = fork_into(draft, asked.check)
         if isinstance(link, DraftLink):
             if asked.trace != "quiet" and is_first:
                 until = "until you take the changes"
@@ -74,7 +78,7 @@ def _notify(level: StatusLevel, notice: str) -> None:
     warn(notice)
 
 
-class _Fork(Struct, frozen=True):
+class Fork(Struct, frozen=True):
     """The process in the view, as the one outside sees it."""
 
     child: int
@@ -82,7 +86,7 @@ class _Fork(Struct, frozen=True):
     lock: int
 
 
-def _fork(draft: SessionDraft) -> DraftLink | _Fork:
+def fork_into(draft: SessionDraft, check: str) -> DraftLink | Fork:
     """Fork, and enter the view in the child, which gets the connection to this process."""
     ours, theirs = socket.socketpair()
     # Otherwise, both processes would write what is still buffered.
@@ -93,12 +97,12 @@ def _fork(draft: SessionDraft) -> DraftLink | _Fork:
     child = os.fork()
     if child:
         theirs.close()
-        return _Fork(child, ours, lock)
+        return Fork(child, ours, lock)
     ours.close()
     # Without the process outside, a session cannot finish its draft.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     enter_view(draft)  # if it fails, the process outside drops a draft without changes
-    return DraftLink(theirs, draft.id, draft.place, frozenset(draft.roots))
+    return DraftLink(theirs, draft.id, draft.place, frozenset(draft.roots), check=check)
 
 
 def _draft_of(asked: RunOptions) -> SessionDraft | None:
@@ -116,12 +120,18 @@ def _draft_of(asked: RunOptions) -> SessionDraft | None:
         return earlier
     if not asked.draft:
         return None  # a resumed session continues on the real files
+    return begin_draft(asked)
+
+
+def begin_draft(asked: RunOptions) -> SessionDraft:
+    """Make a new draft; raise a ForgeError if this machine or these options cannot have one."""
     if asked.recording is not None:
         raise UsageError("--draft and --replay contradict each other; keep one")
-    if asked.on_end is OnEnd.APPLY and asked.mode is not ApprovalMode.APPROVE_ALL:
+    is_approved = asked.mode is ApprovalMode.APPROVE_ALL or asked.check
+    if asked.on_end is OnEnd.APPLY and not is_approved:
         raise UsageError(
             "--on-end apply takes changes that nobody has seen",
-            hint="add -y if that is what you want; without it the draft waits for a review",
+            hint="add -y, or a --check that they must pass; without it the draft waits",
         )
     require_views()
     worker = load_worker(asked.worker)
@@ -161,11 +171,26 @@ def _resumed_session(asked: RunOptions) -> str | None:
     return None
 
 
-class _Outside:
+class KeptDraft:
     """State of the draft in the process outside, updated by the reports of the session."""
 
-    def __init__(self, draft: SessionDraft, asked: RunOptions) -> None:
+    def __init__(
+        self,
+        draft: SessionDraft,
+        asked: RunOptions,
+        may_apply: Callable[[KeptDraft], bool] = lambda outside: True,
+    ) -> None:
+        """``may_apply`` is called at the end of the session, once its check has been run."""
         self.draft = draft
+        self.check: DraftCheck | None = None
+        self.answers = {
+            "opened": self.opened,
+            "shown": self.shown,
+            "left": self.left,
+            "typed": self.given_back,
+            "ended": self.ended,
+        }
+        self._may_apply = may_apply
         self.problem: ForgeError | None = None
         """The reason why the draft could not be applied at the end."""
         self.wanted: tuple[str, ...] = ()
@@ -194,44 +219,41 @@ class _Outside:
 
     def ended(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Carry out ``--on-end``; changes are applied only if the session has completed."""
+        found = question["check"]
+        self.check = DraftCheck(**found) if found else None
+        may_apply = self._may_apply(self)
         self.draft = self.draft.become("ready")
         changed = changes_of(self.draft)
+        told = dict(describe_draft(changed))
+        if self.check is not None:
+            told["check"] = wire(self.check)
+        if self.draft.attempts:
+            told["attempts"] = list(self.draft.attempts)
         if self.wanted:
-            return describe_draft(changed)
-        if not changed.changes:
-            return {**describe_draft(changed), "state": "dropped"}
+            return told
         wanted = self._asked.on_end
-        if wanted is OnEnd.DROP:
-            return {**describe_draft(changed), "state": "dropped"}
-        if wanted is OnEnd.APPLY and question["status"] == "completed":
-            chosen = changed.taken_by_all()
+        if not changed.changes or wanted is OnEnd.DROP:
+            return {**told, "state": "dropped"}
+        if wanted is OnEnd.APPLY and question["status"] == "completed" and may_apply:
             try:
-                self.draft = apply_changes_of(changed, chosen)
+                self.draft = apply_changes_of(changed, changed.taken_by_all())
             except ForgeError as error:
                 self.problem = error
-                return describe_draft(changed)
-            return {**describe_draft(changed), "state": self.draft.state}
-        return describe_draft(changed)
+            told["state"] = self.draft.state
+        return told
 
 
-def _stay_outside(draft: SessionDraft, asked: RunOptions, fork: _Fork) -> RunOptions:
+def _stay_outside(draft: SessionDraft, asked: RunOptions, fork: Fork) -> RunOptions:
     """Wait for the session, pass on signals and answer its questions.
 
     Return the options with which the session goes on, or exit.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
-    outside = _Outside(draft, asked)
-    answers = {
-        "opened": outside.opened,
-        "shown": outside.shown,
-        "left": outside.left,
-        "typed": outside.given_back,
-        "ended": outside.ended,
-    }
-    keeper = DraftKeeper(fork.connection, answers)
-    serving = threading.Thread(target=_serve, args=(keeper,), daemon=True)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
+    outside = KeptDraft(draft, asked)
+    keeper = DraftKeeper(fork.connection, outside.answers)
+    serving = threading.Thread(target=keeper.serve, daemon=True)
     serving.start()
-    code = _wait(fork.child)
+    code = wait_for([fork.child])[fork.child]
     serving.join()
     fork.connection.close()
     following = None
@@ -239,9 +261,7 @@ def _stay_outside(draft: SessionDraft, asked: RunOptions, fork: _Fork) -> RunOpt
         if outside.wanted:
             following = replace(_carry_out(outside, asked, mask), typed=outside.typed)
         else:
-            following = _finish(outside.draft, asked, mask)
-        if outside.problem:
-            raise outside.problem
+            following = finish_draft(outside, asked, mask)
     except ForgeError as error:
         sys.stderr.write(f"forge: {error}\n")
         code = code or int(error.exit_code)
@@ -254,33 +274,35 @@ def _stay_outside(draft: SessionDraft, asked: RunOptions, fork: _Fork) -> RunOpt
     return following
 
 
-def _serve(keeper: DraftKeeper) -> None:
-    while keeper.serve_one():
-        pass
+def wait_for(children: Iterable[int]) -> dict[int, int]:
+    """Pass on signals until all these sessions have ended, and return their exit codes."""
+    running = set(children)
+    codes: dict[int, int] = {}
+    while running:
+        found = signal.sigwaitinfo(WAITED_FOR)
+        for child in list(running):
+            if found.si_signo == signal.SIGCHLD:
+                # One signal may stand for the end of several.
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended:
+                    code = os.waitstatus_to_exitcode(status)
+                    # Shells report the end by a signal in the same way.
+                    codes[child] = code if code >= 0 else 128 - code
+                    running.remove(child)
+            elif found.si_code != _BY_TERMINAL:
+                os.kill(child, found.si_signo)
+    return codes
 
 
-def _wait(child: int) -> int:
-    """Pass on signals until the session ends, and return its exit code."""
-    while True:
-        found = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
-        if found.si_signo == signal.SIGCHLD:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                code = os.waitstatus_to_exitcode(status)
-                # Shells report the end by a signal in the same way.
-                return code if code >= 0 else 128 - code
-        elif found.si_code != _BY_TERMINAL:
-            os.kill(child, found.si_signo)
-
-
-def _carry_out(outside: _Outside, asked: RunOptions, mask: Mask) -> RunOptions:
+def _carry_out(outside: KeptDraft, asked: RunOptions, mask: Mask) -> RunOptions:
     """Carry out a command of the conversation, and return the options with which it goes on."""
     draft = outside.draft.become("ready")
     command, *args = outside.wanted
     message = ""
     try:
         if command == "resume":
-            _finish(draft, replace(asked, interactive=False), mask)
+            outside.draft = draft
+            finish_draft(outside, replace(asked, interactive=False), mask)
             return replace(_goes_on(asked, args[0]), draft=False)
         changed = changes_of(draft)
         if command == "drop":
@@ -317,7 +339,7 @@ def _apply(changed: ChangedDraft, paths: Sequence[str]) -> None:
                     + "\n"
                 )
     if after.state == "applied":
-        drop_draft(after)
+        drop_applied(after)
 
 
 def _review(changed: ChangedDraft, mask: Mask) -> str:
@@ -332,14 +354,20 @@ def _review(changed: ChangedDraft, mask: Mask) -> str:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _finish(draft: SessionDraft, asked: RunOptions, mask: Mask) -> RunOptions | None:
+def finish_draft(outside: KeptDraft, asked: RunOptions, mask: Mask) -> RunOptions | None:
     """Review, drop or keep the draft after its session, and print the next commands.
 
     Return the options with which the session goes on if the person has a message for the model.
     """
+    draft = outside.draft
+    if outside.problem:
+        raise outside.problem
     draft = draft.become("ready" if draft.state == "open" else draft.state)
     changed = changes_of(draft)
-    if draft.state == "applied" or not changed.changes or asked.on_end is OnEnd.DROP:
+    if draft.state == "applied":
+        drop_applied(draft)
+        return None
+    if not changed.changes or asked.on_end is OnEnd.DROP:
         drop_draft(draft)
         return None
     if asked.trace == "quiet" and not asked.interactive:

@@ -27,7 +27,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import json_for, readable, visible
-from forge_cli.engine.runtime.options import RunOptions
+from forge_cli.engine.runtime.options import Attempts, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.process.signals import interruptible
@@ -71,6 +71,8 @@ Exit codes:
 """
 
 
+MAX_ATTEMPTS = 16
+"""The most drafts of one task."""
 RESUMABLE = frozenset({"failed", "limit", "interrupted"})
 """Statuses after which the resume command is printed; a parked session prints its own."""
 
@@ -196,6 +198,23 @@ def run(
             help="Replay the model's turns from a record.",
         ),
     ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--check",
+            metavar="COMMAND",
+            help="Run this in the draft at its end; the task fails if it does.",
+        ),
+    ] = None,
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            "--attempts",
+            metavar="N",
+            min=1,
+            help="Make N drafts side by side; offer the first whose check passes.",
+        ),
+    ] = None,
 ) -> None:
     """Run a worker on one task."""
     report: ResultReport | None = context.obj.report
@@ -223,6 +242,8 @@ def run(
             "--replay": replay,
             "--json": as_json,
             "--output-format": output_format is not OutputFormat.text,
+            "--check": check is not None,
+            "--attempts": attempts is not None,
         }
         if refused := [name for name, given in alone.items() if given]:
             raise UsageError(f"-i and {refused[0]} contradict each other; keep one")
@@ -254,6 +275,13 @@ def run(
         hint = "a parked request waits in the session: keep one of the two, or add --record FILE"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     options.require_consistent()
+    if check is not None and not check.strip():
+        raise UsageError("--check is empty", hint='name a command, such as --check "pytest -q"')
+    if attempts is not None and check is None:
+        hint = 'add the command that decides between them, such as --check "pytest -q"'
+        raise UsageError("--attempts needs --check", hint=hint)
+    if attempts is not None and attempts > MAX_ATTEMPTS:
+        raise UsageError(f"--attempts {attempts} is too many: at most {MAX_ATTEMPTS}")
     recording = None
     if replay is not None:
         from forge_cli.cli.courses import recorded
@@ -268,7 +296,7 @@ def run(
     asked = options.chosen(path, worker, print_only=print_only)
     asked = dataclasses.replace(asked, interactive=interactive, schema=_schema(output_schema))
     task = _task(task, stay, optional=options.resumes or recording is not None)
-    asked = dataclasses.replace(asked, task=task, recording=recording)
+    asked = dataclasses.replace(asked, task=task, recording=recording, check=check or "")
     if first:
         asked = dataclasses.replace(
             asked,
@@ -288,7 +316,11 @@ def run(
         if stay:
             code = carried_out(asked, app_module("chat").talk, out)
         else:
-            streams = output_format is OutputFormat.text and out.isatty() and asked.trace != "quiet"
+            is_text = output_format is OutputFormat.text
+            if attempts is not None:
+                several = Attempts(count=attempts, out=out, file=file, is_data=not is_text)
+                asked = dataclasses.replace(asked, attempts=several, draft=True)
+            streams = is_text and out.isatty() and asked.trace != "quiet" and attempts is None
             printer = AnswerPrinter(out=out, format=output_format, file=file, streams=streams)
             code = carried_out(asked, _carry_out, printer, terminal, report)
     raise typer.Exit(code)
@@ -359,7 +391,12 @@ async def _carry_out(
     from forge_cli.engine.runtime.wiring import Wiring
 
     out = printer.out
+    if asked.attempts is not None and asked.draft_link is not None:
+        from forge_cli.cli.attempts import answer_file
 
+        # The process outside copies that of one attempt.
+        file = answer_file(asked.draft_link) if printer.file else None
+        printer = dataclasses.replace(printer, file=file)
     bus = EventBus()
     worker = load_worker(asked.worker)
     if report is not None:

@@ -14,7 +14,7 @@ import typer
 
 from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
 from forge_cli.core.approval import ApprovalMode, OnAsk, OnEnd
-from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.zones import Zone
 from forge_cli.engine.runtime.options import RunOptions, check_session_choice
@@ -281,10 +281,16 @@ def carried_out(
     A session in a draft runs in a process of its own.
     """
     options = replace(options, draft=_is_drafted(options))
-    if options.resumes or options.draft:
+    if options.attempts is not None:
+        from forge_cli.cli.attempts import enter_attempts
+
+        options = enter_attempts(options)
+    elif options.resumes or options.draft:
         from forge_cli.cli.drafting import enter_draft
 
         options = enter_draft(options)
+    if options.check and options.draft_link is None:
+        raise UsageError("--check needs a draft, in which it runs", hint="add --draft")
     while True:
         try:
             return in_loop(partial(function, **named), options, *args)

@@ -121,6 +121,25 @@ def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
     return described + paths
 
 
+class DraftCheck(OnWire, frozen=True):
+    """The result of the command that checked a draft."""
+
+    command: str
+    exit_code: int | None
+    """None if the command could not be started or was stopped."""
+    output: str
+    """The last lines of its output."""
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0
+
+    def problem(self) -> str:
+        """Return the reason of a failure, with the last lines of the output."""
+        ended = "did not end" if self.exit_code is None else f"ended with {self.exit_code}"
+        return f"the check '{self.command}' {ended}\n{self.output}".rstrip()
+
+
 class DraftEvent(Event, frozen=True):
     """The state of a draft when it opens, or at the end of its session."""
 
@@ -130,6 +149,10 @@ class DraftEvent(Event, frozen=True):
     changes: tuple[TriedChange, ...] = ()
     conflicts: tuple[str, ...] = ()
     """Paths that changed outside of the draft since it began."""
+    check: DraftCheck | None = None
+    """The result of ``--check``, if it was run."""
+    attempts: tuple[str, ...] | None = None
+    """The IDs of all drafts of the same task, if it was attempted several times."""
 
     def sentence(self) -> str:
         """Return the event as a line for people."""

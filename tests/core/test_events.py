@@ -31,7 +31,7 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.results import Json, Text
-from forge_cli.core.trial import CommandTried, DraftEvent, TriedChange, TriedWant
+from forge_cli.core.trial import CommandTried, DraftCheck, DraftEvent, TriedChange, TriedWant
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (
@@ -160,12 +160,21 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     ),
     (ModeChanged("acceptEdits"), {"mode": "acceptEdits"}),
     (
-        DraftEvent("d1", "ready", (TriedChange("a", "created", 2),), ("b",)),
+        DraftEvent(
+            "d1",
+            "ready",
+            (TriedChange("a", "created", 2),),
+            ("b",),
+            DraftCheck("make test", 2, "1 failed"),
+            ("d1", "d2"),
+        ),
         {
             "id": "d1",
             "state": "ready",
             "changes": [{"path": "a", "change": "created", "bytes": 2}],
             "conflicts": ["b"],
+            "check": {"command": "make test", "exitCode": 2, "output": "1 failed"},
+            "attempts": ["d1", "d2"],
         },
     ),
     (Interrupt("enough"), {"reason": "enough"}),

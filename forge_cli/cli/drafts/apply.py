@@ -14,7 +14,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.engine.runtime.drafting import apply_changes_of, settle
 from forge_cli.sandbox.drafts.conflicts import ConflictChoice
-from forge_cli.sandbox.drafts.draft import drop_draft, find_draft
+from forge_cli.sandbox.drafts.draft import drop_applied, drop_draft, find_draft
 
 app = new_app()
 
@@ -69,7 +69,7 @@ def apply(
             note = f"not applied: {each.path} ({each.protected}); name it to apply it"
             sys.stderr.write(visible(note) + "\n")
     if after.state == "applied":
-        drop_draft(after)
+        drop_applied(after)
 
 
 @app.command()

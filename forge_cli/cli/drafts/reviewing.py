@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from forge_cli.cli.drafts.common import notes_of
+from forge_cli.cli.drafts.common import conflict_text, notes_of
 from forge_cli.cli.drafts.units import ShownUnit, folders_around, show_unit, units_of
-from forge_cli.core.text import counted, visible
+from forge_cli.core.text import counted, readable, visible
 from forge_cli.engine.runtime.drafting import apply_changes_of, changes_of
 from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange
-from forge_cli.sandbox.drafts.draft import SessionDraft, drop_draft
+from forge_cli.sandbox.drafts.conflicts import ConflictChoice, merge_of, settle_conflicts
+from forge_cli.sandbox.drafts.draft import SessionDraft, drop_applied
 from forge_cli.sandbox.drafts.hunks import FileHunks
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
@@ -28,6 +29,8 @@ from forge_cli.ui.views import View
 
 _LABELS = {
     "a": "take",
+    "m": "merge",
+    "d": "take the draft's",
     "s": "leave",
     "h": "hunks",
     "e": "edit",
@@ -71,6 +74,8 @@ class _Review:
         self._console = new_console()
         self._reader = LineReader(self._console)
         self._taken: list[DraftChange] = []
+        self._settled: list[DraftChange] = []
+        """Conflicts in which the person took the file of the draft."""
         self._shown: set[Path] = set()
         """New folders that a step has shown."""
 
@@ -89,13 +94,20 @@ class _Review:
         if not self._taken:
             self._say(f"nothing was applied; forge drafts review {draft.id} begins again")
             return draft
+        if self._settled:
+            settle_conflicts(self._changed, self._settled, ConflictChoice.DRAFT)
+            self._read_again()
+            now = {each.path: each for each in self._changed.changes}
+            # A file that was changed again since it was shown is in conflict again.
+            settled = {each.path for each in self._settled}
+            self._taken = [now[each.path] if each.path in settled else each for each in self._taken]
         folders = folders_around(self._new_folders, self._taken)
         paths = {each.path: each for each in (*folders, *self._taken)}
         order = [paths[each.path] for each in self._changed.changes if each.path in paths]
         after = apply_changes_of(self._changed, order)
         self._say(f"applied {counted(len(order), 'change')} of the draft {after.id}")
         if after.state == "applied":
-            drop_draft(after)
+            drop_applied(after)
         return after
 
     def _ask_for_all(self, units: Sequence[Sequence[DraftChange]]) -> None:
@@ -134,6 +146,17 @@ class _Review:
             match key:
                 case "a":
                     self._taken += shown.changes
+                case "d":
+                    self._settled += shown.changes
+                    self._taken += shown.changes
+                case "m":
+                    settle_conflicts(self._changed, shown.changes, ConflictChoice.MERGE)
+                    self._read_again()
+                    paths = {each.path for each in unit}
+                    unit = [each for each in self._changed.changes if each.path in paths]
+                    if not unit:
+                        return key
+                    continue
                 case "h" if shown.hunks:
                     self._ask_for_hunks(shown, shown.hunks)
                 case "e":
@@ -156,6 +179,11 @@ class _Review:
             keys = "as"
             if shown.has_parts:
                 keys += "h"
+        elif shown.is_conflict:
+            keys = "ds"
+            merge = merge_of(self._changed, shown.changes[0])
+            if merge is not None and not merge.overlaps:
+                keys = "mds"
         if shown.is_text:
             keys += "e"
         if shown.belongs_to_rest:
@@ -254,6 +282,8 @@ class _Review:
             self._say(f"{place}  {row}" if place and not number else f"{indent}{row}")
         if shown.difference:
             self._draw_difference(shown.difference)
+        if shown.is_conflict:
+            self._say(readable(conflict_text(self._changed, shown.changes[0])))
         self._shown.update(each.path for each in shown.folders)
         # The last note is the number of changes.
         for note in notes_of(shown.applied)[:-1]:

@@ -56,6 +56,12 @@ class ShownUnit(Struct, frozen=True):
         return self.hunks is not None and len(self.hunks.shown) + self.has_mode > 1
 
     @property
+    def is_conflict(self) -> bool:
+        """True for a single path that can be taken although it changed on both sides."""
+        is_single = len(self.changes) == 1 and bool(self.changes[0].conflict)
+        return is_single and self.unseen is None and not any(each.conflict for each in self.folders)
+
+    @property
     def can_be_taken(self) -> bool:
         return self.unseen is None and not any(each.conflict for each in self.applied)
 

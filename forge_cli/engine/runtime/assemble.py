@@ -265,7 +265,7 @@ class Assembler:
                 asker, question, form, consent=False
             ),
         )
-        return Assembly(toolbox, guard, at_hand, lock)
+        return Assembly(toolbox, guard, at_hand, open_processes, lock)
 
     async def _close_processes(self) -> None:
         if self._processes is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from forge_cli.core.approval import ApprovalMode, OnAsk, OnEnd
 from forge_cli.core.errors import UsageError
@@ -37,6 +37,18 @@ def check_session_choice(resume: str | None, *, last: bool, fork: bool) -> None:
         raise UsageError("-c and -r contradict each other; keep one")
     if fork and not last and resume is None:
         raise UsageError("--fork copies a session: name it with -r ID, or -c for the last one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempts:
+    """Several drafts of one task, and where the answer of one of them goes."""
+
+    count: int
+    out: TextIO
+    file: Path | None
+    """A copy of the answer."""
+    is_data: bool
+    """True if the output is for a program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +93,10 @@ class RunOptions:
     """True if a new session works on a copy-on-write view of its zones."""
     on_end: OnEnd = OnEnd.KEEP
     """What happens to a draft when its session ends and no person is asked."""
+    check: str = ""
+    """The command that checks a draft at the end of its session."""
+    attempts: Attempts | None = None
+    """Several drafts of the task, of which the first that passes the check is offered."""
     goes_on: bool = False
     """True if a conversation continues after a command on its draft."""
     reviews_answer: bool = False
@@ -116,6 +132,11 @@ class RunOptions:
         """Return the runtime of a session; the arguments are options of WorkerRuntime."""
         from forge_cli.engine.runtime.runtime import WorkerRuntime
 
+        if self.draft_link is not None:
+            from forge_cli.sandbox.drafts.draft import backups_in
+
+            # Backups of the view must not mix with those of the real files.
+            session = replace(session, backups=backups_in(self.draft_link.place))
         sinks = wiring.sinks
         if self.record:
             from forge_cli.record.copy import RecordCopy
@@ -154,7 +175,6 @@ class RunOptions:
         With an empty ``task``, the session must have unfinished work.
         """
         from forge_cli.record.open import open_session
-        from forge_cli.sandbox.drafts.draft import backups_in
 
         with open_session(
             worker,
@@ -167,9 +187,6 @@ class RunOptions:
             warn=warn,
             new_id=self.new_id,
         ) as session:
-            if self.draft_link is not None:
-                # Backups of the view must not mix with those of the real files.
-                session = replace(session, backups=backups_in(self.draft_link.place))
             if self._cannot_park(session):
                 warn("nothing can be parked without a session: calls that ask are denied")
             yield session

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
     from forge_cli.core.context import Delegation
     from forge_cli.core.messages import Attachment
+    from forge_cli.core.trial import DraftCheck
     from forge_cli.engine.runtime.background import CallsByHand, EventStream
     from forge_cli.engine.runtime.children import Children
     from forge_cli.engine.runtime.conversation import Conversation
@@ -80,6 +81,7 @@ class SessionEnding:
         self._current = current
         self._task = task
         self.is_over = False
+        self._checked: DraftCheck | None = None
 
     async def announce(self) -> None:
         """Notify hooks, then emit the end; only the first time, and before anything is closed."""
@@ -92,6 +94,8 @@ class SessionEnding:
         if opened and self._task.result:
             hooks = opened.loop.guard.judge.hooks
         try:
+            if opened:
+                await self._check(opened)
             if hooks:
                 await hooks.session_ends()
         finally:
@@ -100,6 +104,17 @@ class SessionEnding:
             if self._current.wiring.is_root:
                 self._current.stop_announcing()
             self.is_over = True
+
+    async def _check(self, opened: OpenWorker) -> None:
+        """Run the check of a draft after completed work, whose result it decides."""
+        draft = opened.wiring.draft
+        result = self._task.result
+        if draft is None or not draft.check or result is None or result.status != "completed":
+            return
+        from forge_cli.engine.runtime.draft_check import check_draft, with_check
+
+        self._checked = await check_draft(opened, draft.check)
+        self._task.result = with_check(result, self._checked)
 
     def _emit(self, opened: OpenWorker) -> None:
         task = self._task
@@ -112,7 +127,7 @@ class SessionEnding:
         if task.result.status != "parked":
             ends = tuple(opened.open_calls.ends())
         if draft := opened.wiring.draft:
-            ended = draft.ended(task.result.status)
+            ended = draft.ended(task.result.status, self._checked)
             task.result = replace(task.result, draft=ended.payload())
             ends = (*ends, ended)
         with suppress(SessionLost):  # the result reports it

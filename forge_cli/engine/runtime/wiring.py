@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.sandbox.drafts.link import DraftLink
+    from forge_cli.sandbox.worker_processes import WorkerProcesses
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -246,6 +247,7 @@ class Assembly(Struct, frozen=True):
     toolbox: Toolbox
     guard: Guard
     at_hand: TaskAtHand
+    open_processes: Callable[[], WorkerProcesses]
     lock: SessionLock | None = None
 
 

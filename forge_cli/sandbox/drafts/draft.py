@@ -53,6 +53,10 @@ class SessionDraft(Struct, frozen=True):
     session: str = ""
     size: int | None = None
     """The most bytes that the changes may take."""
+    attempts: tuple[str, ...] = ()
+    """The IDs of all drafts of the same task, if it was attempted several times."""
+    offered: bool = False
+    """True for the attempt whose check passed first."""
 
     @property
     def place(self) -> Path:
@@ -204,7 +208,8 @@ def find_draft(name: str) -> SessionDraft:
     """
     drafts = list(all_drafts())
     if name == "last" and drafts:
-        return drafts[0]
+        same_task = [draft for draft in drafts if draft.id in drafts[0].attempts]
+        return next((draft for draft in same_task if draft.offered), drafts[0])
     exact = [draft for draft in drafts if name in (draft.id, draft.session)]
     found = exact
     if name and not exact:
@@ -232,6 +237,15 @@ def finish_drafts(notify: Notify) -> None:
                 sentence = f"the draft {draft.id} cannot be completed yet ({error})"
             if sentence:
                 notify("warning", sentence)
+
+
+def drop_applied(draft: SessionDraft) -> None:
+    """Forget a draft that was applied whole, and the other attempts at its task."""
+    drop_draft(draft)
+    for id in draft.attempts:
+        other = load_draft(drafts_folder() / id)
+        if other is not None and other.id != draft.id and not other.is_in_use:
+            drop_draft(other)
 
 
 def drop_draft(draft: SessionDraft) -> None:

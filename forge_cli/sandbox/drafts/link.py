@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.trial import DraftEvent
+from msgspec.structs import asdict
+
+from forge_cli.core.trial import DraftCheck, DraftEvent
 
 _MAX_LINE = 1 << 24
 _ANSWER_TIMEOUT = 600.0
@@ -20,9 +22,17 @@ class DraftLink:
     """Client of the process outside; each question and each answer is one line of JSON."""
 
     def __init__(
-        self, connection: socket.socket, id: str, place: Path, zones: frozenset[str]
+        self,
+        connection: socket.socket,
+        id: str,
+        place: Path,
+        zones: frozenset[str],
+        *,
+        check: str = "",
     ) -> None:
         self.id = id
+        self.check = check
+        """The command that checks the draft at the end of the session."""
         self.place = place
         """The folder of the draft."""
         self.zones = zones
@@ -49,11 +59,11 @@ class DraftLink:
         """Return input that this process has read and not used."""
         self._ask("typed", typed=typed.hex())
 
-    def ended(self, status: str) -> DraftEvent:
+    def ended(self, status: str, check: DraftCheck | None = None) -> DraftEvent:
         """Report how the session ended, and return the draft after ``--on-end`` was carried out."""
-        return self._ask("ended", status=status)
+        return self._ask("ended", status=status, check=asdict(check) if check else None)
 
-    def _ask(self, question: str, **more: str | list[str]) -> DraftEvent:
+    def _ask(self, question: str, **more: Any) -> DraftEvent:
         answer = None
         with suppress(OSError):  # the process outside was killed: the draft stays as it is
             send_line(self._connection, {"question": question, **more})
@@ -71,6 +81,11 @@ class DraftKeeper:
     ) -> None:
         self._connection = connection
         self._answers = answers
+
+    def serve(self) -> None:
+        """Answer questions until the session closes the connection."""
+        while self.serve_one():
+            pass
 
     def serve_one(self) -> bool:
         """Answer the next question; return False if the session has closed the connection."""

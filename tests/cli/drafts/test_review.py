@@ -169,11 +169,29 @@ def test_text_too_large_to_show_is_not_taken_in_a_review(
     assert (drafter.folder / "small.txt").exists()
 
 
-def test_conflict_cannot_be_taken(drafter: Project, terminal: Terminal) -> None:
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ((("conflict:", "a"), ("[s] leave", "s")), "mine\n"),
+        ((("conflict:", "d"),), CHANGED),
+    ],
+)
+def test_conflict_is_taken_only_by_its_own_key(
+    drafter: Project, terminal: Terminal, answers: tuple[tuple[str, str], ...], expected: str
+) -> None:
     draft(drafter, EDIT)
     drafter.write("long.txt", "mine\n")
-    review(terminal, ("conflict:", "a"), ("[s] leave", "s"))
-    assert (drafter.folder / "long.txt").read_text() == "mine\n"
+    review(terminal, *answers)
+    assert (drafter.folder / "long.txt").read_text() == expected
+
+
+def test_both_changes_of_a_conflict_are_merged_and_shown(
+    drafter: Project, terminal: Terminal
+) -> None:
+    draft(drafter, call("edit_file", path="long.txt", old="line 3\n", new="three\n"))
+    drafter.write("long.txt", LONG.replace("line 30\n", "thirty\n"))
+    review(terminal, ("both changes can be merged", "m"), ("+ three", "a"))
+    assert (drafter.folder / "long.txt").read_text() == CHANGED
 
 
 def test_binary_file_and_link_are_shown_by_kind(drafter: Project, terminal: Terminal) -> None:
