@@ -24,6 +24,7 @@ from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import WorkerOptions, require_positive
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.executors import Perform
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.local import SharedPace
 from forge_cli.engine.batch.perform import ItemPerformer, executor_env
@@ -131,6 +132,9 @@ def batch(
     on_ask: Annotated[
         OnAsk, typer.Option("--on-ask", help="What an ask means, since forge cannot ask.")
     ] = OnAsk.DENY,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Run each item in a draft of its own.")
+    ] = False,
     output_schema: Annotated[
         str | None,
         typer.Option(
@@ -182,6 +186,11 @@ def batch(
     is_special = os.path.exists(results) and not os.path.isfile(results)
     if is_special or not os.path.isdir(results.absolute().parent):
         raise UsageError(f"-o {results}: name a regular file in an existing folder")
+    if draft and executor != "local":
+        raise UsageError(
+            "--draft and --executor contradict each other: drafts are made on this machine",
+            hint="leave out --executor",
+        )
     restarted = frozenset(keys) if keys else None
     schema = None
     if output_schema is not None:
@@ -193,6 +202,7 @@ def batch(
             limits=Limits(max_turns=max_turns, max_time=max_time),
             schema=schema,
             batch=str(results.absolute()),
+            draft=draft,
         ),
         inputs=BatchInputs(
             inputs,
@@ -254,6 +264,12 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
     factory = call.work.host().executor(name)
+    perform: Perform | None = None
+    if call.work.draft:
+        from forge_cli.apps.batch.drafted import DraftedPerformer
+
+        perform = DraftedPerformer(performer)
+    env = executor_env(performer, call.concurrency, perform)
     report = BatchReport(
         performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json
     )
@@ -269,7 +285,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
         report.screen.preparing = f"waiting for the executor {name}"
         # An interrupt ends a start at once; afterwards the batch ends in order.
         opening = True
-        async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
+        async with factory.make(address, env) as executor:
             opening = False
             if call.restart:
                 store.restart(None if call.restart.keys is None else sorted(call.restart.keys))

@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.events import TurnEndEvent
-from forge_cli.core.executors import BatchItem, ExecutorEnv, ItemEnd, Taken
+from forge_cli.core.executors import BatchItem, ExecutorEnv, ItemEnd, Perform, Taken
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import Pace, current_pace
+from forge_cli.core.messages import Pace, Usage, current_pace
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.options import RunOptions
@@ -92,7 +92,7 @@ class ItemPerformer:
         current_pace.set(self.pace)  # each item is a task of its own
         key = self.away.keys[item.session] if self.away else None
         try:
-            _make_folder(item.workspace)
+            make_item_folder(item.workspace)
             with open_item_session(item.session, key) as (session, log):
                 done = result_so_far(session.lines)
                 if done and done.get("status") == "completed":
@@ -127,6 +127,7 @@ class ItemPerformer:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
             await runtime.ending.announce()
+            result = runtime.result or result  # with the draft
             await log.keep()
         except SessionLost as error:
             return self.failed(item, error)
@@ -142,7 +143,8 @@ class ItemPerformer:
         return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), opened)
 
 
-def _make_folder(path: str) -> None:
+def make_item_folder(path: str) -> None:
+    """Make the working directory of an item; raise ForgeError if that is impossible."""
     if os.path.isdir(path):
         return
     try:
@@ -249,7 +251,12 @@ class RemoteItems:
         with suppress(ForgeError):
             if line.type == TurnEndEvent.type and isinstance(line.event, TurnEndEvent):
                 event = line.event
-                Budget(Limits(), _Paid(event.cost), pool=self._performer.pool).spend(event.usage)
+                count_usage(self._performer.pool, event.usage, event.cost)
+
+
+def count_usage(pool: Budget, usage: Usage, cost: float | None) -> None:
+    """Add what was used in another process to the common budget."""
+    Budget(Limits(), _Paid(cost), pool=pool).spend(usage)
 
 
 class _Paid(Struct, frozen=True):
@@ -261,6 +268,8 @@ class _Paid(Struct, frozen=True):
         return self.amount
 
 
-def executor_env(performer: ItemPerformer, concurrency: int) -> ExecutorEnv:
-    """Return the environment of an executor."""
-    return ExecutorEnv(performer, concurrency, RemoteItems(performer, concurrency))
+def executor_env(
+    performer: ItemPerformer, concurrency: int, perform: Perform | None = None
+) -> ExecutorEnv:
+    """Return the environment of an executor; ``perform`` replaces ``performer`` here."""
+    return ExecutorEnv(perform or performer, concurrency, RemoteItems(performer, concurrency))
