@@ -167,10 +167,7 @@ def know_distributions() -> None:
 
 
 def serve(address: str, *modules: str) -> None:
-    """Fork a process for each request, until the tests have ended.
-
-    In a forked process, return as soon as its command is done.
-    """
+    """Fork a process for each request, until the tests have ended."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
@@ -217,7 +214,6 @@ def _answer(listener: socket.socket) -> None:
                 os.close(waking)
                 os.close(wake)
                 become(*request, streams)
-                return
             waiting[child] = connection
             for stream in streams:
                 os.close(stream)
@@ -264,7 +260,7 @@ def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
 
 
 def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: list[int]) -> None:
-    """Run a command as if this process had just been started for it."""
+    """Run a command as if this process had just been started for it, and exit."""
     os.setsid()
     os.chdir(folder)
     os.environb.clear()
@@ -301,6 +297,7 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
         if left.code is None or isinstance(left.code, int):
             _leave(left.code or 0)
         raise
+    _leave(0)
 
 
 def _leave(code: int) -> None:
