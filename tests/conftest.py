@@ -29,7 +29,7 @@ CALM = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.register_profile("ci", CALM, max_examples=10, derandomize=True)
-settings.register_profile("long", CALM, max_examples=500)
+settings.register_profile("long", CALM, max_examples=500)  # 100 if an example is slow
 settings.load_profile("ci")
 know_distributions()
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 
 import pexpect
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone
@@ -421,6 +421,7 @@ CONTENT = st.binary(max_size=8)
 STEP = st.tuples(NAMES, st.one_of(st.none(), CONTENT))
 
 
+@settings(max_examples=min(settings().max_examples, 100))
 @given(start=st.dictionaries(NAMES, CONTENT), steps=st.lists(STEP, max_size=8))
 def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps) -> None:
     base = Path(os.path.realpath(tmp_path_factory.mktemp("undo")))

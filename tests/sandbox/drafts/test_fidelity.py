@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.drafts.changes import apply_draft, read_draft
@@ -105,6 +105,7 @@ def in_draft(steps: Sequence[tuple[Any, ...]], folder: Path, drafts: Path) -> No
         apply_draft(changed, changed.changes)
 
 
+@settings(max_examples=min(settings().max_examples, 100))
 @given(before=st.lists(EARLIER, max_size=8), steps=st.lists(STEPS, max_size=12))
 def test_applied_draft_equals_the_plain_run(
     before: list[Any], steps: list[Any], tmp_path_factory: pytest.TempPathFactory

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
@@ -27,6 +27,7 @@ def tree() -> Iterator[Path]:
         yield Path(os.path.realpath(folder))
 
 
+@settings(max_examples=min(settings().max_examples, 100))
 @given(rules=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(REACHES), max_size=6))
 def test_path_grants_follow_the_innermost_rule(tree: Path, rules: dict[str, Reach]) -> None:
     reaches = {Path("/"): Reach.READ, **{tree / name: reach for name, reach in rules.items()}}
