@@ -1,4 +1,4 @@
-"""The rules of the house: who imports whom, and what is done in one place only."""
+"""The rules of the code: allowed imports, and actions with a single place."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The contract of tools: wherever one comes from, it is judged alike, ends alike and is told of alike.
+"""The contract of tools: verdicts, results and events are equal for every source.
 
 Covers forge_cli.testing.
 """

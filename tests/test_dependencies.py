@@ -1,4 +1,4 @@
-"""Every distribution declares what it imports, and imports what it declares."""
+"""Every distribution declares exactly the packages that it imports."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""``python -m forge_cli``: the command itself, from a folder that somebody else filled.
+"""``python -m forge_cli``: the command, run in a folder with files of others.
 
 Covers forge_cli.__main__.
 """

@@ -1,4 +1,4 @@
-"""What a machine lacks: skipped in one line that names the package, and where ``CI`` is set a failure."""
+"""Missing requirements of a machine: skipped with one line that names the package, or a failure if ``CI`` is set."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What docs/plugins.md promises of the package that it shows; test_docs builds, installs and uses it."""
+"""Claims of docs/plugins.md about its example package; test_docs builds, installs and uses it."""
 
 import ast
 import re

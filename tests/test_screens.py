@@ -1,4 +1,4 @@
-"""The pictures in the documentation show what forge draws today: ``python docs/screens/make.py`` writes them again."""
+"""The pictures in the documentation equal the current output: ``python docs/screens/make.py`` updates them."""
 
 import re
 import runpy

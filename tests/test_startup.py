@@ -1,4 +1,4 @@
-"""What a command does not import: the modules are counted, because a stopwatch would lie.
+"""Modules that a command does not import; they are counted, because times vary.
 
 Covers forge_cli.engine.runtime.assemble.
 """

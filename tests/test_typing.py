@@ -1,4 +1,4 @@
-"""What editors and type checkers tell authors: names complete and are described, and documented code is typed.
+"""Editors and type checkers for authors: names complete and are described, and documented code is typed.
 
 Covers forge_cli.embedding, forge_cli.errors, forge_cli.events, forge_cli.executors, forge_cli.hooks, forge_cli.results,
 forge_cli.terminal.

@@ -1,4 +1,4 @@
-"""Loops, conditions, variables, substitutions and xargs against real bash: what starts is allowed word for word.
+"""Loops, conditions, variables, substitutions and xargs in real bash: started programs are allowed word for word.
 
 Covers forge_cli.bashrules.allow.values, forge_cli.bashrules.sets.listings.
 """

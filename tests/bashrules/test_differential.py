@@ -1,4 +1,4 @@
-"""Real bash as the oracle: what is pre-approved starts nothing else, and what is not blocked does not start it."""
+"""Real bash as the oracle: pre-approved lines start nothing else, unblocked lines start nothing blocked."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The allow side: what a rule covers, and what asks although a rule matches. Programs are tested in test_programs.
+"""Lines that ask although a rule matches. Programs are tested in test_programs.
 
 Covers forge_cli.bashrules.allow.folders, forge_cli.bashrules.allow.hazards,
 forge_cli.bashrules.allow.redirects.

@@ -1,4 +1,4 @@
-"""Mistakes in rules: examples that do not hold, rules that never count, patterns that cannot do what they seem to."""
+"""Mistakes in rules: failing examples, rules that never apply, patterns without the intended effect."""
 
 from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.lint import WrongExample, check_examples, granting_rules, lint_rules

@@ -1,4 +1,4 @@
-"""The data files: every row does what the lines beside it say, in every spelling of what it names.
+"""The tables of programs: the examples of every row hold, in every spelling of its names.
 
 Covers forge_cli.bashrules.allow.programs, forge_cli.bashrules.programs.git,
 forge_cli.bashrules.programs.discarding,

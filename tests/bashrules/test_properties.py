@@ -1,4 +1,4 @@
-"""What holds for any line: no crash, no loosening by a blocked rule, no escape by quotes and blanks, linear cost."""
+"""Properties of every line: no crash, no loosening by a blocked rule, no escape by quotes, linear cost."""
 
 import subprocess
 import sys

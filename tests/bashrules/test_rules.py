@@ -1,4 +1,4 @@
-"""Verdicts: several lists, reasons that name what decided, and the pattern that would have covered a line.
+"""Verdicts: several lists, reasons with the deciding rule, and a pattern that would cover a line.
 
 Covers forge_cli.bashrules.allow.hazards, forge_cli.bashrules.judge, forge_cli.toolsets.shell.policy and
 forge_cli.bashrules.programs.git.

@@ -1,4 +1,4 @@
-"""Which commands may read what is written to the shell that started them.
+"""Commands that may read the input of the shell that started them.
 
 Covers forge_cli.bashrules.stdin.
 """

@@ -1,4 +1,4 @@
-"""``forge run --attach``: files that go along with a task, and what is said of those that cannot."""
+"""``forge run --attach``: attached files, and reports on files that cannot be attached."""
 
 import base64
 import json

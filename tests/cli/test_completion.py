@@ -1,4 +1,4 @@
-"""Completion: what could be typed next, and shells that ask for it."""
+"""Completion of command lines, and shells that request it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""``forge config show|set``: every value and where it comes from, and one of them changed.
+"""``forge config show|set``: every value with its source, and a changed value.
 
 Covers forge_cli.cli.config,
 forge_cli.files.effective.

@@ -1,4 +1,4 @@
-"""``forge doctor``: what was looked at, what to do about it, and an exit code that says whether forge can work.
+"""``forge doctor``: checks, remedies, and an exit code that shows whether forge can work.
 
 Covers forge_cli.inspection.health.
 """

@@ -1,4 +1,4 @@
-"""Signals in the first second of a command, while it imports what it needs.
+"""Signals in the first second of a command, during its imports.
 
 Covers forge_cli.cli.app and forge_cli.process.launch.
 """

@@ -1,4 +1,4 @@
-"""Every command of the tree, with nobody at the other end of standard input: each one ends.
+"""Every command without a person at standard input: each one ends.
 
 What waits on purpose is documented: ``forge run WORKER -``, ``forge approve WORKER --batch -`` and ``forge batch WORKER
 -``; ``forge chat`` and ``forge serve`` read to the end of their input.

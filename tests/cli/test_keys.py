@@ -1,4 +1,4 @@
-"""``forge keys``: stored, listed and removed, and seen by nobody but the provider.
+"""``forge keys``: stored, listed and removed keys, which only the provider receives.
 
 Covers forge_cli.cli.keys.
 """

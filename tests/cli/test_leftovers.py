@@ -1,4 +1,4 @@
-"""What a killed process leaves is gone after the next start, or listed and removed by ``forge doctor --clean``.
+"""Leftovers of a killed process: the next start or ``forge doctor --clean`` removes them.
 
 Covers forge_cli.record.leftovers.
 """

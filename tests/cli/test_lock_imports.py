@@ -1,4 +1,4 @@
-"""A worker that keeps to its lock imports what was hashed, and nothing that the interpreter brings besides.
+"""A locked worker imports only hashed files, and nothing else from the interpreter.
 
 Covers forge_cli.engine.lock.imports and forge_cli.engine.lock.interpreter.
 """

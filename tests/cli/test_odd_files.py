@@ -1,4 +1,4 @@
-"""A path that is no file one can read or write: a pipe, a device, too long a name, or a folder nobody may enter.
+"""Paths that are not ordinary files: pipes, devices, overlong names, and folders without access.
 
 Covers forge_cli.record.target.
 """

@@ -1,4 +1,4 @@
-"""Options that several commands share: what they mean, and what is refused.
+"""Options of several commands: their meaning, and refused values.
 
 Covers forge_cli.files.places.
 """

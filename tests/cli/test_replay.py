@@ -1,4 +1,4 @@
-"""``--record``, ``--replay`` and ``forge replay``: what a session was, done again without a model.
+"""``--record``, ``--replay`` and ``forge replay``: a session repeated without a model.
 
 Covers forge_cli.record.copy, forge_cli.engine.runtime.repeat,
 forge_cli.cli.courses.

@@ -1,4 +1,4 @@
-"""A session that goes on: after its end, after a kill, on a full disk, from another folder, and only if it is sound.
+"""Resumed sessions: after their end, after a kill, on a full disk, from another folder, and only valid ones.
 
 Covers forge_cli.engine.gate.consent, forge_cli.record.log, forge_cli.record.places.
 """

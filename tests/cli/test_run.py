@@ -1,4 +1,4 @@
-"""``forge run``: what goes to standard output, what to standard error, and how it ends.
+"""``forge run``: standard output, standard error and exit codes.
 
 Covers forge_cli.cli.output.
 """

@@ -1,4 +1,4 @@
-"""``forge trust``: nothing that a folder brings is used before, and what changes has to be trusted anew.
+"""``forge trust``: files of a folder are not used before they are trusted, and again after a change.
 
 Covers forge_cli.files.bringing.
 """

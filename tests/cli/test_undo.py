@@ -1,4 +1,4 @@
-"""``forge undo``: what a session changed with its file tools is as it was, and nothing else is touched.
+"""``forge undo``: changes by file tools are undone, and nothing else is changed.
 
 Covers forge_cli.cli.undo, forge_cli.record.changes, forge_cli.record.undo, forge_cli.files.replace.
 """

@@ -1,4 +1,4 @@
-"""``forge undo`` of commands: what they changed is kept and restored, by session, by call and by turn.
+"""``forge undo`` of commands: their changes are restored by session, by call and by turn.
 
 Covers forge_cli.sandbox.trial.left and forge_cli.record.caches.
 """

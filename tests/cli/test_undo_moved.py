@@ -1,4 +1,4 @@
-"""``forge undo`` of files whose former content was not kept: they are moved back, or what may be the only copy stays.
+"""``forge undo`` of files without stored content: they are moved back, and a possible only copy stays.
 
 Covers forge_cli.record.moved, forge_cli.record.restoring.
 """

@@ -1,4 +1,4 @@
-"""What ``forge`` alone says, at the start and once a model is there.
+"""The output of ``forge`` without arguments, before and after a model is configured.
 
 Also what it offers: forge_cli.cli.offer, forge_cli.inspection.defaults.
 """

@@ -1,4 +1,4 @@
-"""Grants as values: rules in words, what could be offered for a call, and their form on the wire."""
+"""Grants as values: rules as text, possible offers for a call, and their encoding."""
 
 from forge_cli.core.approval import GrantOffer, GrantRule, flow
 from forge_cli.core.wire import read

@@ -1,4 +1,4 @@
-"""Every kind of result and of event is known wherever somebody has to do something with it.
+"""Every kind of result and event is handled wherever it must be.
 
 Covers forge_cli.core.event_kinds.
 """

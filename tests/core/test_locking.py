@@ -1,4 +1,4 @@
-"""Hashes of what a worker uses: every file counts, and a link by what it leads to."""
+"""Hashes of the files of a worker: every file counts, and a link by its target."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What forge itself says to a model: each text once, and none of them taken for the user's."""
+"""Texts from forge to a model: all different, and never mistaken for text of the user."""
 
 from forge_cli.core import phrases
 

@@ -1,4 +1,4 @@
-"""Pictures by their names, with what their first bytes say.
+"""Pictures by name, described by their first bytes.
 
 Covers forge_cli.core.pictures.
 """

@@ -1,4 +1,4 @@
-"""``env.processes``, as a toolset of somebody else's uses it: what is promised to it, confined and not.
+"""``env.processes`` as a third-party toolset uses it: its guarantees, with and without confinement.
 
 Covers forge_cli.sandbox.processes.streams.
 """

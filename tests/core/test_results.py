@@ -1,4 +1,4 @@
-"""Results: which kinds there are, what each looks like on the wire, and what becomes of whatever a tool returns.
+"""Results: kinds, encoding, and conversion of every return value of a tool.
 
 Covers forge_cli.core.results, forge_cli.core.tables.
 """

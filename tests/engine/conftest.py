@@ -1,4 +1,4 @@
-"""A gate with tools behind it, somebody before it who answers, and everything that happened there."""
+"""A gate with tools, a person who answers, and the recorded events."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path

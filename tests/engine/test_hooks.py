@@ -1,4 +1,4 @@
-"""Hooks for people: told of everything, able to tighten, never to loosen; whatever they do, one sentence says it.
+"""Hooks: they receive every call, can only tighten, and each failure is one message.
 
 Covers forge_cli.core.observers, forge_cli.engine.gate.protocols, forge_cli.engine.hooks,
 forge_cli.files.settings.

@@ -1,4 +1,4 @@
-"""A tool that gives an image: what the model is sent, what stays of it in the session, and what people see."""
+"""A tool that returns an image: for the model, in the session, and for people."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The policy of an organisation: what it forbids of workers, flags and the environment, each with both places.
+"""The policy of an organisation: forbidden workers, flags and variables, each reported with both places.
 
 Covers forge_cli.files.organisation and forge_cli.engine.organisation.
 """

@@ -1,4 +1,4 @@
-"""What forge keeps or writes for a person is on the disk when a command says that it is done, but for caches and locks.
+"""Files that forge stores or writes are on disk when a command reports success, except caches and locks.
 
 Covers forge_cli.files.regular, forge_cli.files.home.
 """

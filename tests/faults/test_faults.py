@@ -1,4 +1,4 @@
-"""Killed at any moment, a session goes on: nothing unreadable, no history that a model refuses, nothing done twice."""
+"""A session killed at any moment can be resumed: readable, with a valid history, and nothing done twice."""
 
 import json
 import random

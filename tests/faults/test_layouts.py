@@ -1,4 +1,4 @@
-"""The files of a person and the home of forge in two file systems: what is applied, kept and undone is the same."""
+"""User files and the home of forge on two file systems: applying, storing and undoing are the same."""
 
 import pytest
 

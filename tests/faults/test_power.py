@@ -1,4 +1,4 @@
-"""A power cut at any moment: what the disk holds of the log is never behind what it holds of the effects."""
+"""A power cut at any moment: the log on disk is never behind the effects on disk."""
 
 import shutil
 import signal

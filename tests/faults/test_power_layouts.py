@@ -1,4 +1,4 @@
-"""A power cut while a command is applied, undone or redone: whatever the disk has of it, no file is lost.
+"""A power cut while changes are applied, undone or redone loses no file.
 
 Covers forge_cli.sandbox.changes.apply, forge_cli.record.redo, forge_cli.record.changes.
 """

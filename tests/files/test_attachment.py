@@ -1,4 +1,4 @@
-"""Files that go along with a task: what they are is told by their content, what cannot be read is said."""
+"""Attached files: their type comes from their content, and unreadable ones are reported."""
 
 import os
 from pathlib import Path

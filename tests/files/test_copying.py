@@ -1,4 +1,4 @@
-"""Copying what a file holds: every way of it gives the same, and holes stay holes."""
+"""Copying files: every method gives the same content, and holes stay holes."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Rules that are added to a file: where they come to stand, what stays as it was, and what is left alone."""
+"""Rules added to a file: their place, and all other text unchanged."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AGENTS.md: told to the models of workers that want it, or where it is trusted, and read from nowhere else."""
+"""AGENTS.md: sent to models of workers that request it or that trust it, and read from no other place."""
 
 import os
 from collections.abc import AsyncGenerator

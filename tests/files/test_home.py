@@ -1,4 +1,4 @@
-"""Where forge keeps what belongs to the person who uses it."""
+"""The folder in which forge stores data of its user."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Keys: the environment wins, the file is for the user alone, and a keyring is used where there is one.
+"""Keys: the environment takes precedence, the file is private, and a keyring is used if there is one.
 
 Covers forge_cli.files.keys.
 """

@@ -1,4 +1,4 @@
-"""Locks between processes: who waits, who is refused, and what a file put in the place of another does to them."""
+"""Locks between processes: waiting, refusal, and a file that replaces another."""
 
 import errno
 import os

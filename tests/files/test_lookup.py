@@ -1,4 +1,4 @@
-"""Workers by name: where they are looked for, and what is a name at all."""
+"""Workers by name: their places, and valid names."""
 
 from pathlib import Path
 

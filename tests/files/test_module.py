@@ -1,4 +1,4 @@
-"""A Python file beside a worker: what it imports of its neighbours, and that nobody else can."""
+"""A Python file beside a worker: its local imports, which no other module can use."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The place of what is wrong in a file, whatever it is read as."""
+"""The place of an error in a file of any format."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings: what an empty file means, and what a project may add to what the user says.
+"""Settings: empty files, and additions of a project to those of the user.
 
 Covers forge_cli.files.project and forge_cli.files.settings_files.
 """

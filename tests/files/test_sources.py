@@ -1,4 +1,4 @@
-"""What a Python file beside a worker consists of: the files that it had when it was read, and nothing newer."""
+"""The files of a Python module beside a worker: those that existed when it was read, and no newer ones."""
 
 import importlib.machinery
 import os

@@ -1,4 +1,4 @@
-"""Trust in workers and settings of the working directory: it holds for exactly the files that were agreed to."""
+"""Trust in workers and settings of the working directory: it covers exactly the trusted files."""
 
 import json
 import stat

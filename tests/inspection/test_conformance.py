@@ -1,4 +1,4 @@
-"""What every tool has to keep to, as a table of tools that do not."""
+"""Requirements on every tool, as a table of tools that violate them."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""What can be told of a worker before it works: its tree, each worker capped by its parents, with nothing started."""
+"""Facts about a worker without starting it: its tree, each worker capped by its parents."""
 
 from functools import partial
 from pathlib import Path

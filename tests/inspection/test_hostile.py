@@ -1,4 +1,4 @@
-"""A stranger's tools.py or plugin is looked at: forge survives, nothing is changed, and somebody is blamed.
+"""Inspection of a hostile tools.py or plugin: forge survives, changes nothing, and names the culprit.
 
 Covers forge_cli.inspection.child, forge_cli.inspection.child_mounts, forge_cli.inspection.worker_zones,
 forge_cli.core.thirdparty, forge_cli.sandbox.processes.inherited.

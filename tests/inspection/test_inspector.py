@@ -1,4 +1,4 @@
-"""Looking at third-party code: what comes back, what it can see, and when no child is started.
+"""Inspection of third-party code: its results, its access, and cases without a child process.
 
 Covers forge_cli.inspection.gate, forge_cli.inspection.inspector,
 forge_cli.inspection.loading_child.

@@ -1,4 +1,7 @@
-"""What ``forge worker check`` lists that a worker grants itself. Covers forge_cli.inspection.worker_grants."""
+"""The permissions that ``forge worker check`` lists for a worker.
+
+Covers forge_cli.inspection.worker_grants.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The same trouble is told in the same words, whichever provider meets it.
+"""The same failure has the same message for every provider.
 
 Covers forge_cli.models.failures.
 """

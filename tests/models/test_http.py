@@ -1,4 +1,4 @@
-"""Every provider over one client: whatever a server says by HTTP/1.1 is read, or told in a sentence.
+"""Every provider with one client: each HTTP/1.1 response is read or reported.
 
 Covers forge_cli.models.http.
 """

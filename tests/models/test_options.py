@@ -1,4 +1,4 @@
-"""What the config says of a model: the keys of every provider, and those of a provider from a plugin."""
+"""Options of a model in the config: keys of every provider, and of a provider from a plugin."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Events come out the same, however the bytes were cut and whatever ends a line.
+"""Server-sent events are the same for every chunking and line ending.
 
 Covers forge_cli.models.openai.answer.
 """

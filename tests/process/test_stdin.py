@@ -1,4 +1,4 @@
-"""Where the task comes from: the command line, standard input, or both.
+"""The source of the task: the command line, standard input, or both.
 
 Covers forge_cli.process.stdin.
 """

@@ -1,4 +1,4 @@
-"""Streams that cannot be written: the work goes its way, or stops in good order, and the log has all of it.
+"""Output that cannot be written: the work continues or ends in order, and the log is complete.
 
 Covers forge_cli.process.streams, forge_cli.cli.output.
 """

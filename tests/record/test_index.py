@@ -1,4 +1,4 @@
-"""The index of the sessions: it says what the logs say, whatever happens to either, and its absence only costs time."""
+"""The index of sessions: it always agrees with the logs, and without it only time is lost."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A line of the record: every event survives being written and read, and what nobody wrote is named by its place."""
+"""A line of a log: every event survives writing and reading, and an invalid line is named by its place."""
 
 import json
 import typing

@@ -1,4 +1,4 @@
-"""The log on disk: what is written stays readable, whatever happens to the process, the disk or the file.
+"""The log on disk: written lines stay readable after faults of process, disk or file.
 
 Covers forge_cli.record.log, forge_cli.record.overview.
 """

@@ -1,4 +1,4 @@
-"""Opening a session: which one is meant, who may have it, and what is refused."""
+"""Opening a session: its names, its lock, and refused ones."""
 
 import os
 from pathlib import Path

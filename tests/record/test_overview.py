@@ -1,4 +1,4 @@
-"""A session at a glance: what it was about and how it ended, also of a log that somebody broke."""
+"""The overview of a session: its task and its end, also for a damaged log."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whose yes a log carries: one that this user's forge wrote, in this very session, and once.
+"""Proofs of approvals in a log: written by the user's forge, for this session, and valid once.
 
 Covers forge_cli.record.proof.
 """

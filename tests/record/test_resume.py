@@ -1,4 +1,4 @@
-"""A session read back: wherever its log ends, the history is one that a provider accepts."""
+"""A session read from its log: its history is valid for a provider wherever the log ends."""
 
 from collections.abc import Sequence
 from typing import Any

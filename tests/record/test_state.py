@@ -1,4 +1,4 @@
-"""The state of a session: one fold over its lines, whatever is read from it and whenever."""
+"""The state of a session, computed from its lines."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Writing a log: what is acted upon is on the disk first, a file is there whole or not, and nobody works without it.
+"""Writing a log: lines are on disk before they take effect, files are complete or missing, and have one writer.
 
 Covers forge_cli.files.regular, forge_cli.files.lock, forge_cli.record.open and forge_cli.record.batch.
 """

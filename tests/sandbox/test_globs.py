@@ -1,4 +1,4 @@
-"""Globs and the rules of git: what they match, as git itself says it, and that none makes it take long.
+"""Globs and ignore rules of git: they match as in git, in bounded time.
 
 Covers forge_cli.sandbox.git.ignore_rules and forge_cli.sandbox.search.files.
 """

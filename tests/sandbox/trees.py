@@ -1,4 +1,4 @@
-"""Trees of files, made at random, compared as a whole, and what commands may do to them."""
+"""Random trees of files, compared completely, and commands for them."""
 
 import os
 import random

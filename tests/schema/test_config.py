@@ -1,4 +1,4 @@
-"""What is read from files: both spellings, unknown keys, marks, and one sentence for whatever is wrong.
+"""Parsing of files: both spellings, unknown keys, marks, and one message for each error.
 
 Covers forge_cli.schema.marks, forge_cli.schema.config_problems.
 """

@@ -1,4 +1,4 @@
-"""Paths among the arguments of a call: what a tool declares, and what is found in valid args.
+"""Paths in the arguments of a call: declarations of a tool, and paths in valid args.
 
 Covers forge_cli.schema.found_paths.
 """

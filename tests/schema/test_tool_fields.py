@@ -1,4 +1,4 @@
-"""What authors write for the fields of a tool: read into one form, or a sentence that names tool and field.
+"""The fields of a tool: parsed into one form, or an error that names tool and field.
 
 Covers forge_cli.schema.tool_fields.
 """

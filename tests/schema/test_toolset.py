@@ -1,4 +1,4 @@
-"""A toolset: its marked methods are its tools, its section of the worker file, and what it owns while it is open.
+"""A toolset: its marked methods are its tools, with its section of the worker file and its resources.
 
 Covers forge_cli.core.notify.
 """

@@ -1,4 +1,4 @@
-"""A worker for batches: the task says what its model does, and every effect of a tool is counted."""
+"""A worker for batches: the task determines the output of its model, and every effect of a tool is counted."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Helpers for tests of processes: signals from a process, and a list of those that still run."""
+"""Helpers for tests of processes: signals from a process, and a list of running children."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""forge on a real pseudo-terminal, with somebody at the keyboard."""
+"""forge on a real pseudo-terminal, with simulated key presses."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A model that keeps what it is told, and says the turns that it is given, or one word."""
+"""A model that stores its requests and plays given turns, or one word."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any

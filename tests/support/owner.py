@@ -1,4 +1,4 @@
-"""A process that the modes of files bind, also where the tests run as root."""
+"""A process that respects file modes, even if the tests run as root."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Models of every provider at an address, which tell what they warn of."""
+"""Models of every provider at one address, with their warnings."""
 
 from collections.abc import Callable
 

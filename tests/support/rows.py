@@ -1,4 +1,4 @@
-"""Tables as one test: ``@each_row`` runs a test for every row and tells all rows that fail."""
+"""Tables as one test: ``@each_row`` runs a test for every row and reports all failing rows."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence

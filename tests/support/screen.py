@@ -1,4 +1,4 @@
-"""A small terminal: what somebody sees after all the escape sequences that forge writes."""
+"""A small terminal emulator: the visible text after all escape sequences."""
 
 import re
 

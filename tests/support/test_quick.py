@@ -1,4 +1,4 @@
-"""The choice of tests for a change: those that cover, surround or import it, if they are few."""
+"""The choice of tests for a change: tests that cover, surround or import it, if they are few."""
 
 import subprocess
 from pathlib import Path

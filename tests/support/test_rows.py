@@ -1,4 +1,4 @@
-"""A table as one test: each row that fails is told, and rows do not disturb one another; or a few rows by default."""
+"""A table as one test: each failing row is reported, and rows are independent; by default only a few run."""
 
 import os
 from pathlib import Path

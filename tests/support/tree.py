@@ -1,4 +1,4 @@
-"""A tree of workers: the files of it, a model that speaks for several, and what happened at each depth."""
+"""A tree of workers: its files, a model for several workers, and the events at each depth."""
 
 import json
 from collections.abc import AsyncGenerator

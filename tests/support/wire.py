@@ -1,4 +1,4 @@
-"""A server on this machine that answers with whatever bytes a test wants, in whatever pieces."""
+"""A local server that answers with given bytes, in given pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong.
+"""The toolset ``custom``: contents of a tools.py, its calls, and errors.
 
 Covers forge_cli.schema.offering and forge_cli.schema.unfit.
 """

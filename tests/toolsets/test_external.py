@@ -1,4 +1,4 @@
-"""The toolset ``external``: whatever a package offers as tools, named in the worker file and nowhere else.
+"""The toolset ``external``: tools of a package that the worker file names.
 
 Covers forge_cli.schema.offering.
 """

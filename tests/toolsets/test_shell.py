@@ -1,4 +1,4 @@
-"""The toolset ``shell`` as workers use it: what the rules let through, what comes back, and what is left behind.
+"""The toolset ``shell`` in workers: allowed commands, results, and leftover processes.
 
 Covers forge_cli.sandbox.processes.outcome, forge_cli.toolsets.shell.toolset.
 """

@@ -1,4 +1,4 @@
-"""The toolset ``workers``: which workers are found, what their tools look like, and what goes along with a task."""
+"""The toolset ``workers``: found workers, their tools, and attachments of a task."""
 
 from pathlib import Path
 

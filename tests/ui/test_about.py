@@ -1,4 +1,4 @@
-"""What a status is about is forge's to say: words of tools, plugins and servers never pass for its own.
+"""The subject of a status: only forge sets it, never tools, plugins or servers.
 
 Covers forge_cli.core.notify and forge_cli.ui.facts.
 """

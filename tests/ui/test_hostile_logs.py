@@ -1,4 +1,4 @@
-"""A log of nothing but escapes, from somebody else: no command that reads it on a terminal lets one of them through."""
+"""A log full of escape sequences: no command that reads it sends one to a terminal."""
 
 import re
 from collections.abc import Callable

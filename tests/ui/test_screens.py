@@ -1,4 +1,4 @@
-"""What lists, errors and other answers of commands look like on a real terminal, wide and narrow.
+"""Lists, errors and other output of commands on a real terminal, wide and narrow.
 
 Covers forge_cli.ui.table.
 """

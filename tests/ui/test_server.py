@@ -1,4 +1,4 @@
-"""Who has no secret holds nobody up: heads have their time, and connections of strangers give way.
+"""Clients without the secret delay nobody: heads have a timeout, and unknown connections are dropped first.
 
 Covers forge_cli.ui.server.
 """

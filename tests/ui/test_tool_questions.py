@@ -1,4 +1,4 @@
-"""Questions that a tool has in the middle of its call: on a terminal, declined, and where nobody is there."""
+"""Questions of a tool during its call: on a terminal, declined, and without a person."""
 
 import json
 from pathlib import Path

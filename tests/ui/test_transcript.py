@@ -1,4 +1,4 @@
-"""A conversation told from its log: whatever was said stays words, on a terminal, in Markdown and on a page.
+"""A conversation shown from its log: text stays text, on a terminal, in Markdown and on a page.
 
 Covers forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown, forge_cli.ui.html.entries,
 forge_cli.ui.transcript.terminal.

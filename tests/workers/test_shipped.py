@@ -1,4 +1,4 @@
-"""The workers that come with forge: what each may do, and a scripted session with each that replays without drift."""
+"""The shipped workers: their permissions, and a scripted session with each that replays without drift."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Real clusters of processes, one of three for most tests, and a worker whose model does what the task says."""
+"""Real clusters of processes, shared by most tests, and a worker whose model follows its task."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A model server on this machine that says what a test has written down, in the protocols of four tools."""
+"""A local model server that plays the script of a test, in the protocols of four tools."""
 
 import json
 import threading

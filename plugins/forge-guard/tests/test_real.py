@@ -1,4 +1,4 @@
-"""The real tools with a model from a script: what is harmful is stopped, what reads passes, what is blocked stays."""
+"""Real tools with a scripted model: harmful calls are stopped, reading calls pass, blocked calls stay blocked."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Settings of other tools: our entry goes in and out, and nothing else changes."""
+"""Settings of other tools: the entry of forge is added and removed without other changes."""
 
 import json
 from pathlib import Path

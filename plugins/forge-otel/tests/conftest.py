@@ -1,4 +1,4 @@
-"""A collector on this machine that reads what real processes of forge send, and the project that they work in."""
+"""A local collector for the telemetry of real forge processes, and their project."""
 
 from __future__ import annotations
 

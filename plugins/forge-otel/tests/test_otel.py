@@ -1,4 +1,4 @@
-"""What a collector gets of real processes of forge: run, chat, batch and serve; and what it does not get."""
+"""Telemetry of real forge processes (run, chat, batch and serve), and data that is never sent."""
 
 import json
 import os

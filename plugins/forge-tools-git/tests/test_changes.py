@@ -1,4 +1,4 @@
-"""Staging, committing and pushing: who may, what is shown before, and the result."""
+"""Staging, committing and pushing: permissions, previews and results."""
 
 from __future__ import annotations
 

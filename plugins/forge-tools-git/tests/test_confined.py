@@ -1,4 +1,4 @@
-"""git where the worker's child processes are confined: it works, and what a repository names can do no harm."""
+"""git with confined child processes: it works, and programs named by a repository cannot do harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What web_fetch reaches, and what it never does: private addresses by whatever way they are named."""
+"""Addresses that web_fetch reaches, and private addresses, which it refuses in every notation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes back from a page: Markdown for HTML, text as it is, within bounds."""
+"""The content of pages: HTML as Markdown, text unchanged, within limits."""
 
 from __future__ import annotations
 

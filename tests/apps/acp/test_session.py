@@ -1,4 +1,4 @@
-"""A worker in an editor: what the editor shows, what runs, who is asked, and what stays of it.
+"""A worker in an editor: its output, its calls, its questions and its log.
 
 Covers forge_cli.apps.acp.asking, forge_cli.apps.acp.convert, forge_cli.apps.acp.given, forge_cli.apps.acp.requests
 and forge_cli.apps.acp.session.

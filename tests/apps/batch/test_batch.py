@@ -1,4 +1,4 @@
-"""A batch at work, with items that do nothing but say what they do.
+"""A running batch whose items only report their events.
 
 Covers forge_cli.apps.batch.batch.
 """

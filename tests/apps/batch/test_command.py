@@ -1,4 +1,4 @@
-"""``forge batch``: every item once, whatever happens in between.
+"""``forge batch``: every item runs exactly once, also after interruptions.
 
 Covers forge_cli.apps.batch.command, forge_cli.apps.batch.status, forge_cli.apps.batch.show,
 forge_cli.apps.batch.batch, forge_cli.apps.batch.store and forge_cli.core.executors.

@@ -1,4 +1,4 @@
-"""What a batch works on.
+"""The inputs of a batch.
 
 Covers forge_cli.apps.batch.inputs.
 """

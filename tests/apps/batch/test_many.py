@@ -1,4 +1,4 @@
-"""A batch of a hundred thousand items that are done: what is left of it is known, and memory stays small.
+"""A batch with 100,000 completed items: they are recognised, and memory stays small.
 
 Covers forge_cli.apps.batch.store, forge_cli.apps.batch.batch, forge_cli.apps.batch.inputs.
 """

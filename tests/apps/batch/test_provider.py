@@ -1,4 +1,4 @@
-"""A batch against a real server: one that is busy, and one that refuses.
+"""A batch with a real server that is busy or refuses requests.
 
 Covers forge_cli.apps.batch.batch, forge_cli.engine.batch.local.
 """

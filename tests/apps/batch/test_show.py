@@ -1,4 +1,4 @@
-"""A batch on a real terminal, and what its lines say.
+"""The output of a batch on a real terminal.
 
 Covers forge_cli.apps.batch.show, forge_cli.apps.batch.store.
 """

@@ -1,4 +1,4 @@
-"""What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait.
+"""Actions in a conversation on a real pseudo-terminal: unfold, mention files, go back, queue messages.
 
 Covers forge_cli.record.undo.
 """

@@ -1,4 +1,4 @@
-"""Drafts in a conversation: /draft, /review, /apply and /drop, after which it goes on.
+"""Drafts in a conversation: /draft, /review, /apply and /drop, after which it continues.
 
 Covers forge_cli.apps.chat.command, forge_cli.cli.drafting, forge_cli.engine.runtime.commands.
 """

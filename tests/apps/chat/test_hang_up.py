@@ -1,4 +1,4 @@
-"""A window that is closed at a question: nobody has answered, the record says so, and the next conversation tells it.
+"""A terminal closed during a question: there is no answer, and the log and the next conversation say so.
 
 Covers forge_cli.core.hangup and forge_cli.ui.terminal.keys.
 """

@@ -1,4 +1,4 @@
-"""What a conversation that was cut off shows when it continues: the message, and the calls that were not made.
+"""An interrupted conversation that continues: it shows the last message and the calls that were not made.
 
 Covers forge_cli.apps.chat.lost.
 """

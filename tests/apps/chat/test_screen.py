@@ -1,4 +1,4 @@
-"""The screen of a conversation, on a real pseudo-terminal: what is seen while keys are pressed.
+"""The screen of a conversation on a real pseudo-terminal, while keys are pressed.
 
 Also the story of forge_cli.apps.chat.screen, forge_cli.apps.chat.toolkit, forge_cli.apps.chat.drawing and
 forge_cli.apps.chat.talk.

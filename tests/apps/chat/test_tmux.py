@@ -1,4 +1,4 @@
-"""Conversations inside of tmux, from the shell that they are started from: what is on the panes, read as text."""
+"""Conversations inside tmux, started from its shell; the panes are read as text."""
 
 import os
 import shlex

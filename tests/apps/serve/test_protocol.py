@@ -1,4 +1,4 @@
-"""A worker for MCP clients: what they see, what runs, who is asked, and what stays of it, in both generations.
+"""A worker for MCP clients: its tools, calls, questions and log, in both protocol generations.
 
 Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.served and forge_cli.apps.serve.calls.
 """

@@ -1,4 +1,4 @@
-"""A page server in the loop of a test, and tabs that keep what the page itself would show."""
+"""A page server in the event loop of a test, and tabs with the state that the page would show."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""``forge web`` as a process: what it says, how it ends, and what it leaves.
+"""``forge web`` as a process: its output, its end and its leftovers.
 
 Covers forge_cli.apps.web.command and forge_cli.cli.run_options.
 """

@@ -1,4 +1,4 @@
-"""Sessions in a browser: what every tab sees, what is done from one, and what stays of it in the log.
+"""Sessions in a browser: the state of every tab, actions of one tab, and the log.
 
 Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.command,
 forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.tabs, forge_cli.apps.web.view,

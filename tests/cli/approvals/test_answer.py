@@ -1,4 +1,4 @@
-"""A prompt on a terminal that is answered in another one: the first answer counts, and both say what came of it.
+"""A prompt that is answered from another terminal: the first answer counts, and both report it.
 
 Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.record.control.
 """

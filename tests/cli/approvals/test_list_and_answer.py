@@ -1,4 +1,4 @@
-"""``forge approvals``: what parked sessions wait for, and answers to it.
+"""``forge approvals``: pending requests of parked sessions, and answers to them.
 
 Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.common, forge_cli.cli.approvals.list,
 forge_cli.ui.transcript.terminal, forge_cli.record.pending.

@@ -1,4 +1,4 @@
-"""``forge run --draft`` and ``forge drafts``: nothing real changes until somebody has taken it.
+"""``forge run --draft`` and ``forge drafts``: real files change only when a person applies the draft.
 
 Covers forge_cli.cli.drafting, forge_cli.cli.drafts.list, forge_cli.cli.drafts.show, forge_cli.cli.drafts.apply,
 forge_cli.cli.drafts.common, forge_cli.cli.drafts.review, forge_cli.cli.drafts.reviewing,

@@ -1,4 +1,4 @@
-"""The review of a draft on a terminal: only what it shows, and what the person takes, is applied.
+"""The review of a draft on a terminal: only shown and accepted changes are applied.
 
 Covers forge_cli.cli.drafts.review, forge_cli.cli.drafts.reviewing, forge_cli.cli.drafts.units,
 forge_cli.sandbox.drafts.hunks.

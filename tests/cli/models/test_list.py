@@ -1,4 +1,4 @@
-"""``forge models list``: the models to be had, what they cost, and what a provider lacks.
+"""``forge models list``: available models, their cost, and missing settings of providers.
 
 Covers forge_cli.cli.models.list, forge_cli.models.anthropic.catalog, forge_cli.models.openai.server,
 forge_cli.inspection.providers and forge_cli.inspection.model_names.

@@ -1,4 +1,4 @@
-"""``forge plugins``: what is installed and what is wrong with it, packages made, put in and taken out.
+"""``forge plugins``: installed packages and their problems; installation and removal.
 
 Covers forge_cli.cli.plugins.list, forge_cli.cli.plugins.check, forge_cli.inspection.plugin_checks,
 forge_cli.engine.plugins.distributions, forge_cli.cli.plugins.install,

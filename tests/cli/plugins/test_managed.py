@@ -1,4 +1,4 @@
-"""``forge plugins install`` and ``uninstall`` where ``uv tool`` or ``pipx`` has installed forge, with the real ones.
+"""``forge plugins install`` and ``uninstall`` if ``uv tool`` or ``pipx`` installed forge, with the real tools.
 
 Covers forge_cli.cli.plugins.install.
 """

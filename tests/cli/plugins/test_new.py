@@ -1,4 +1,4 @@
-"""``forge plugins new``: what it makes works as it is, and is never written over anything.
+"""``forge plugins new``: new packages work and overwrite nothing.
 
 Covers forge_cli.cli.plugins.new.
 """

@@ -1,4 +1,4 @@
-"""``forge sessions``: what was done, listed, drawn, searched, exported, checked and deleted.
+"""``forge sessions``: listed, shown, searched, exported, verified and deleted sessions.
 
 Covers forge_cli.cli.sessions.common, forge_cli.cli.sessions.show, forge_cli.cli.sessions.list,
 forge_cli.cli.sessions.rm, forge_cli.cli.sessions.search, forge_cli.cli.sessions.verify, forge_cli.cli.notices,

@@ -1,4 +1,4 @@
-"""``forge tools import``: tools from folders, archives and git repositories, and what is not let in.
+"""``forge tools import``: tools from folders, archives and git repositories, and refused ones.
 
 Covers forge_cli.cli.tools.importing, forge_cli.toolsets.executables.importing, forge_cli.toolsets.executables.incoming,
 forge_cli.toolsets.executables.archives, forge_cli.toolsets.executables.repositories,

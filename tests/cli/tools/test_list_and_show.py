@@ -1,4 +1,4 @@
-"""``forge tools list`` and ``show``: what there is, where it comes from, and what is broken.
+"""``forge tools list`` and ``show``: tools, their sources and broken ones.
 
 Covers forge_cli.cli.tools.choose, forge_cli.cli.tools.list, forge_cli.cli.tools.show, forge_cli.inspection.tool_row,
 forge_cli.inspection.tool_rows and forge_cli.inspection.model_window.

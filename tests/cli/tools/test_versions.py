@@ -1,4 +1,4 @@
-"""``forge tools diff`` and ``restore``: what an executable was before it was rewritten, and the way back to it.
+"""``forge tools diff`` and ``restore``: earlier versions of a rewritten executable.
 
 Covers forge_cli.cli.tools.versions, forge_cli.toolsets.executables.versions, forge_cli.toolsets.executables.contents.
 """

@@ -1,4 +1,4 @@
-"""``forge worker schema``: what it accepts is what forge accepts, plugins included.
+"""``forge worker schema``: it accepts the files that forge accepts, including plugins.
 
 Covers forge_cli.cli.worker.schema, forge_cli.inspection.sections,
 forge_cli.inspection.file_schema.

@@ -1,4 +1,4 @@
-"""``forge worker show``: what can be told of a worker, and of all that it may call, with nothing started.
+"""``forge worker show``: facts about a worker and its children, without starting anything.
 
 Covers forge_cli.cli.worker.show, forge_cli.inspection.facts, forge_cli.inspection.facts_in_words,
 forge_cli.ui.warnings.

@@ -1,4 +1,4 @@
-"""Who settles a request: memory, the mode, a callback, somebody on the bus, or nobody."""
+"""The source of an answer: memory, the mode, a callback, a subscriber of the bus, or none."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tracebacks of tools: a line for the model, all of it for whoever debugs."""
+"""Tracebacks of tools: one line for the model, all lines for debugging."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One execution of a tool, whatever it does to the task that it runs in."""
+"""One execution of a tool that misuses its task."""
 
 import asyncio
 import threading

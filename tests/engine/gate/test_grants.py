@@ -1,4 +1,4 @@
-"""Consent by kind: what a session could allow, what that then covers, and what it never does."""
+"""Session grants: possible grants, their effect and their limits."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Consent at the gate: what is remembered, what is shown, and what happens when the world changes in between.
+"""Consent at the gate: memory, previews, and changes during a question.
 
 Covers forge_cli.engine.gate.resumed, forge_cli.engine.gate.consent, forge_cli.engine.gate.requesting,
 forge_cli.engine.gate.toolbox.

@@ -1,4 +1,4 @@
-"""Execution at the gate: whatever a tool does, returns or raises, the call has one result and the work goes on.
+"""Execution at the gate: every call has one result, for every return value and exception of a tool.
 
 Covers forge_cli.engine.gate.guard, forge_cli.engine.gate.outcome.
 """

@@ -1,4 +1,4 @@
-"""What a tool gets to judge and to preview a call: it can look, and change nothing, whatever a zone allows.
+"""Contexts for checks and previews of a call: they can read files, and never change any.
 
 Covers forge_cli.engine.gate.contexts and forge_cli.sandbox.files.sandbox.
 """

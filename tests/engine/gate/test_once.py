@@ -1,4 +1,4 @@
-"""A yes that is good for one call only: where the arguments do not tell what a call does, it asks every time."""
+"""Approvals of a single call: if the arguments do not determine the effect, every call asks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The gate judges paths: what zones and protected names say holds for every tool that touches a file."""
+"""The gate judges paths: zones and protected names apply to every tool that uses a file."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The approval table: a tool's verdict, what the worker says, who answers, and the result."""
+"""The approval table: the verdicts of tool and worker, the answer, and the result."""
 
 from collections.abc import Callable
 from functools import cache

@@ -1,4 +1,4 @@
-"""A read-only session: whatever the model wants, only what is declared to read is called, in the whole tree."""
+"""A read-only session calls only tools that are declared to read, in the whole tree of workers."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a request tells the prompt of its args: which are as by default, and which the preview shows."""
+"""The args in a request: default values, and args that the preview shows."""
 
 from forge_cli import Text
 from forge_cli.testing import Project, call, calls

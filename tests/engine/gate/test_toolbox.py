@@ -1,4 +1,4 @@
-"""Toolsets that fail or never answer: told by name, and in the middle of a session the tools that were there stay.
+"""Toolsets that fail or never answer: they are named, and existing tools stay during a session.
 
 Covers forge_cli.engine.gate.toolbox, forge_cli.engine.gate.offer.
 """

@@ -1,4 +1,4 @@
-"""Tools that try a call first: the prompt shows what would change, and a yes makes exactly that last.
+"""Tools that try a call first: the prompt shows the changes, and a yes makes exactly these permanent.
 
 Covers forge_cli.core.tool, forge_cli.engine.gate.requesting, forge_cli.engine.gate.execution.
 """

@@ -1,4 +1,4 @@
-"""Plugins beside a worker: what ``plugins:`` may name, what it brings, and what is said when it is wrong."""
+"""Plugins beside a worker: valid entries of ``plugins:``, their contents, and errors."""
 
 from pathlib import Path
 

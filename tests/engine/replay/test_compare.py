@@ -1,4 +1,4 @@
-"""A request beside the recorded one: what matters most is named first."""
+"""A request compared with the recorded one: the most important difference comes first."""
 
 import json
 from collections.abc import Sequence

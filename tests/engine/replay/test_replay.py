@@ -1,4 +1,4 @@
-"""A recorded session drives the worker of today without a model, and the first difference is the one that is told.
+"""A recorded session drives the current worker without a model; the first difference is reported.
 
 Covers forge_cli.engine.replay.drift, forge_cli.engine.replay.recording.
 """

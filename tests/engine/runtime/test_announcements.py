@@ -1,4 +1,4 @@
-"""What a session says of itself: its start first, then what came up before, then the tools that people may call."""
+"""The order of events at the start of a session: the start, earlier warnings, then the manual tools."""
 
 import pytest
 

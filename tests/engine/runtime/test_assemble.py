@@ -1,4 +1,4 @@
-"""From a worker file to its tools: whitelists, prefixes, approval entries, clashes, and what a toolset owns.
+"""The tools of a worker file: selection, prefixes, approval entries, conflicts, and ownership of a toolset.
 
 Covers forge_cli.engine.runtime.prepared, forge_cli.engine.runtime.other_zones.
 """

@@ -1,4 +1,4 @@
-"""What a person commands in a conversation: the model, the worker's file, folders, grants, titles, other sessions.
+"""Commands of a person in a conversation: model, worker file, folders, grants, titles, other sessions.
 
 Covers forge_cli.engine.runtime.commands, forge_cli.engine.runtime.prompts, forge_cli.engine.runtime.reopening,
 forge_cli.engine.turns.summary, forge_cli.sandbox.zones.declared.

@@ -1,4 +1,4 @@
-"""A conversation over the bus: what a UI emits is done, in order, until it ends."""
+"""A conversation over the bus: events of a UI are handled in order until the end."""
 
 import subprocess
 import sys

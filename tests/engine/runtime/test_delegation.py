@@ -1,4 +1,4 @@
-"""A worker calls another: what goes down, what comes back, who is asked, and where the tree ends.
+"""A worker that calls another: inputs, results, questions, and limits of the tree.
 
 Covers forge_cli.files.allowed, forge_cli.engine.runtime.children.
 """

@@ -1,4 +1,4 @@
-"""Attacks: a called worker that wants more than its caller has, and a caller that wants more through another worker.
+"""Attacks: a child worker that asks for more than its caller has, and a caller that tries it through a child.
 
 Covers forge_cli.engine.gate.judge.
 """

@@ -1,4 +1,4 @@
-"""Child workers of one turn run at the same time: who is asked, what bounds them, and how they end together."""
+"""Child workers of one turn run at the same time: questions, limits, and their common end."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Asks with nobody there, in a worker that another one called: denied, the end of everything, or left on disk."""
+"""Questions of a child worker without a person: denied, ended by failure, or parked."""
 
 import json
 

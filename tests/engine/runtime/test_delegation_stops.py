@@ -1,4 +1,4 @@
-"""What ends a worker ends every worker below it: limits, signals, impatient tools, programs that cancel."""
+"""The end of a worker ends all its children: limits, signals, tool timeouts, cancelling programs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files that forge itself loads: whatever zone they lie in, writing one asks, and no confined command does it.
+"""Files that forge itself loads: writing one asks in every zone, and no confined command can do it.
 
 Covers forge_cli.engine.runtime.loaded, forge_cli.files.environment and forge_cli.sandbox.loaded.
 """

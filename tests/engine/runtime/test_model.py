@@ -1,4 +1,4 @@
-"""Which model answers: the one that is named first, and what is wrong with a name."""
+"""The choice of the model, and errors in its name."""
 
 from pathlib import Path
 

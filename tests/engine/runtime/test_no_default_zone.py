@@ -1,4 +1,4 @@
-"""A working directory that cannot be a zone, such as the home or ``/``: what runs there, and what is said."""
+"""A working directory that cannot be a zone, such as the home or ``/``: working workers, and messages."""
 
 from pathlib import Path
 

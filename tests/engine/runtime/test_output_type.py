@@ -1,4 +1,4 @@
-"""The final answer as a value of a Python type: which types, what is asked again, and what the record keeps.
+"""The final answer as a value of a Python type: supported types, repairs, and the log.
 
 Covers forge_cli.engine.turns.output_type.
 """

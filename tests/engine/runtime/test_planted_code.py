@@ -1,4 +1,4 @@
-"""Code that a confined command puts where a worker's own code would be imported: no later run executes it."""
+"""Code that a confined command puts in the place of a worker's import: no later run executes it."""
 
 import os
 from pathlib import Path

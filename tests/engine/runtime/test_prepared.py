@@ -1,4 +1,4 @@
-"""What the sessions of one worker share: looked up once, and again where it is not what it was.
+"""Lookups that sessions of one worker share, repeated after a change.
 
 Covers forge_cli.engine.turns.environment.
 """

@@ -1,4 +1,4 @@
-"""How a task ended: what a program gets, what is printed, and what a parent worker reads."""
+"""The end of a task: the result for programs, the printed text, and the text for a parent worker."""
 
 from typing import Any
 

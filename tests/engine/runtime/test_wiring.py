@@ -1,4 +1,4 @@
-"""What a runtime is made of: the id of its session, and what a resumed task has to answer with."""
+"""The parts of a runtime: the ID of its session, and the schema of a resumed task."""
 
 import pytest
 

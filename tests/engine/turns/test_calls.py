@@ -1,4 +1,4 @@
-"""The calls of one turn: eight at most side by side, nobody overtakes a call that is not only reading."""
+"""The calls of one turn: at most eight in parallel, and none passes a call that may write."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

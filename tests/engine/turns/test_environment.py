@@ -1,4 +1,4 @@
-"""Where a worker is, as its model is told: by pure values, in a session, in one that is resumed, and in a replay."""
+"""The description of the environment for a model: as a value, in a session, on resume, and in a replay."""
 
 from datetime import date
 from pathlib import Path

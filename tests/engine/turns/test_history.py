@@ -1,4 +1,4 @@
-"""The history: messages in order, and a digest of everything a model is told."""
+"""The history: messages in order, and a digest of each request."""
 
 from typing import Any
 

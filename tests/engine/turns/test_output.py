@@ -1,4 +1,4 @@
-"""The output schema: loaded with everything wrong in it found, told to the model, and the answer checked."""
+"""The output schema: loaded with all its errors, sent to the model, and used to check the answer."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Calls side by side, as a worker makes them: from the model's turn to what it reads next, and in the record."""
+"""Parallel calls of a worker, from the model's turn to its next request, and in the log."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Prices: the config's first, then the table's; what nobody knows is unknown and never zero.
+"""Prices: first the config, then the table; a missing price is unknown and never zero.
 
 Covers forge_cli.files.settings and forge_cli.engine.runtime.model.
 """

@@ -1,4 +1,4 @@
-"""Why a model stopped: an answer cut at its length goes on, and one that was declined is an error."""
+"""Ends of a model's turn: a truncated answer continues, and a declined one is an error."""
 
 from collections.abc import AsyncGenerator
 

@@ -1,4 +1,4 @@
-"""The model's window: usage is told, old results go first, then a summary; the task and the plan never do.
+"""The model's window: usage is reported, old results are removed first, then summarised; task and plan stay.
 
 Covers forge_cli.engine.turns.room.
 """

@@ -1,4 +1,4 @@
-"""The cache of the real API, as far as its documentation tells: what a request finds kept, and what it leaves there."""
+"""The cache of the real API according to its documentation: hits and writes of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server, a model that talks to it, and what the model says while it does."""
+"""A server, a model that sends requests to it, and the output of the model."""
 
 import os
 from collections.abc import Iterator

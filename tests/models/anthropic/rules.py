@@ -1,4 +1,4 @@
-"""What the real API refuses, so that a request which passes here passes there."""
+"""Checks of the real API: a request that passes here passes there."""
 
 from __future__ import annotations
 

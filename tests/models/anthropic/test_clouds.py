@@ -1,4 +1,4 @@
-"""Anthropic's models at other clouds: what is asked for before anything is sent, and what the SDK's clients send.
+"""Anthropic's models on other clouds: required settings, and requests of the SDK's clients.
 
 Covers forge_cli.models.anthropic.clouds.
 """

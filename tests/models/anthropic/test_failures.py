@@ -1,4 +1,4 @@
-"""What goes wrong: tried again where that helps, a sentence and exit 7 where it does not, and never the key.
+"""Failures: retried if useful, otherwise one message and exit code 7, and never the key.
 
 Covers forge_cli.models.anthropic.transport, forge_cli.models.anthropic.provider, forge_cli.models.http.
 """

@@ -1,4 +1,4 @@
-"""What goes out: requests that the real API would take, whatever the history, and the same bytes as last time first.
+"""Requests that the real API would accept, for every history, beginning with the same bytes as the last one.
 
 Covers forge_cli.models.anthropic.catalog, forge_cli.models.anthropic.encode, forge_cli.models.json_body.
 """

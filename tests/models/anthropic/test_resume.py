@@ -1,4 +1,4 @@
-"""A session that goes on, with the real SDK and a server that refuses what the real one would refuse."""
+"""A resumed session, with the real SDK and a server with the checks of the real API."""
 
 import json
 import signal

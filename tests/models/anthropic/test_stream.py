@@ -1,4 +1,4 @@
-"""What the model says comes out as it arrives: text, calls, thinking, usage, and every way to stop.
+"""The stream of a model: text, calls, thinking, usage, and every way to stop.
 
 Covers forge_cli.models.anthropic.decode, forge_cli.models.anthropic.sdk, forge_cli.models.anthropic.transport.
 """

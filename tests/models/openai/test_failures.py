@@ -1,4 +1,4 @@
-"""Whatever a server does wrong is a sentence, tried again where that can help, and never shows the key.
+"""Failures of a server: each is one message, retried if useful, and never shows the key.
 
 Covers forge_cli.models.openai.provider, forge_cli.models.openai.server, forge_cli.models.openai.written.
 """

@@ -1,4 +1,4 @@
-"""Models without tool calls: forced into JSON, understood, and told what their calls gave."""
+"""Models without tool calls: forced into JSON, parsed, and informed of the results."""
 
 import json
 

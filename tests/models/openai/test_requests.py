@@ -1,4 +1,4 @@
-"""What is sent: each message encoded once, every call with its result, files as far as a model can see them.
+"""Requests: each message encoded once, every call with its result, files if the model supports them.
 
 Covers forge_cli.models.openai.dialects.
 """

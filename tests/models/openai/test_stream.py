@@ -1,4 +1,4 @@
-"""What becomes of a stream: text, calls, usage and why it stopped, from servers with all their habits."""
+"""The stream of a model: text, calls, usage and stop reason, also from nonstandard servers."""
 
 import json
 import re

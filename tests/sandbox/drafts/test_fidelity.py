@@ -1,4 +1,4 @@
-"""Whatever is done in a draft, applying it leaves the tree that doing it plainly leaves.
+"""Applying a draft gives the same tree as working on the real files.
 
 Covers forge_cli.sandbox.drafts.changes, forge_cli.sandbox.drafts.view.
 """

@@ -1,4 +1,4 @@
-"""Paths that somebody would try who wants out, or wants in without being asked: links, names and spellings.
+"""Paths that try to leave a zone, or to enter one without a question: links, names and spellings.
 
 Covers forge_cli.sandbox.files.place.
 """

@@ -1,4 +1,4 @@
-"""Caps: whatever zones a called worker declares, it can and may do no more with any file than its caller."""
+"""Caps: with any declared zones, a child worker has no more access to a file than its caller."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every case of tests/cases/paths.jsonl: what the sandbox says of a path, and that nothing else changes."""
+"""Every case of tests/cases/paths.jsonl: the verdict of the sandbox on a path, without other changes."""
 
 import json
 import os

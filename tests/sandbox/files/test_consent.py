@@ -1,4 +1,4 @@
-"""Who has to be asked: what a zone says, what is protected everywhere, and the reason that comes with it.
+"""Approval of paths: zones, protected names, and the reason of a question.
 
 Covers forge_cli.sandbox.protected.
 """

@@ -1,4 +1,4 @@
-"""Some lines of a file: the same as of the whole text, whatever the chunks that it is read in."""
+"""Lines of a file: the same as in the whole text, for every chunk size."""
 
 import io
 import re

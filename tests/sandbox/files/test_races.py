@@ -1,4 +1,4 @@
-"""A tree that changes under the sandbox: what was checked is what is opened, and nothing stays open."""
+"""A tree that changes during access: the opened file is the checked one, and nothing stays open."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What tools do with files through the sandbox, and what it refuses to do.
+"""File operations of tools through the sandbox, and refused ones.
 
 Covers forge_cli.core.sandbox, forge_cli.sandbox.files.consent, forge_cli.sandbox.files.operations,
 forge_cli.sandbox.files.held, forge_cli.sandbox.files.place, forge_cli.sandbox.files.virtual.

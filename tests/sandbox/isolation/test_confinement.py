@@ -1,4 +1,4 @@
-"""Confinement: which rule holds where, whatever lies in what.
+"""Confinement: the rule that applies to a path in nested places.
 
 Covers forge_cli.sandbox.isolation.protected_scan.
 """

@@ -1,4 +1,4 @@
-"""Grants: what is allowed piece by piece equals what the rules say, at any depth."""
+"""Grants: the sum of the granted parts equals the rules, at any depth."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""The ``/tmp`` that the commands of one worker share: merged with what trials wrote, bounded, and gone afterwards.
+"""The ``/tmp`` that commands of one worker share: merged with files of trials, bounded, and removed afterwards.
 
 Covers forge_cli.sandbox.isolation.temporary, forge_cli.sandbox.processes.child.
 """

@@ -1,4 +1,4 @@
-"""A place to try what a confined process can do: a home, a project, and something outside."""
+"""A place for tests of confined processes: a home, a project, and outside files."""
 
 import os
 import tempfile

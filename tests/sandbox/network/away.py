@@ -1,4 +1,4 @@
-"""The world outside for tests: names with addresses, all of which lead to one server here, and somebody to ask."""
+"""A test network: host names, addresses that all lead to one local server, and a person to ask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

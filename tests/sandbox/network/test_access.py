@@ -1,4 +1,4 @@
-"""Who may go where: rules, questions, and addresses that are checked after they are looked up.
+"""Network access: rules, questions, and checks of resolved addresses.
 
 Covers forge_cli.sandbox.network.access.
 """

@@ -1,4 +1,4 @@
-"""Hosts: one spelling for each, and every way to write an address that nobody may reach."""
+"""Hosts: one spelling for each, and every notation of private addresses."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address

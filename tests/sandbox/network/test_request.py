@@ -1,4 +1,4 @@
-"""Requests to the proxy: what is passed on, and everything that two programs could read differently."""
+"""Requests to the proxy: forwarded ones, and ambiguous ones that are refused."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Rules: which names and ports an entry covers, what is no entry, and what a child worker keeps of them."""
+"""Network rules: covered names and ports, invalid entries, and the rules of a child worker."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Confined commands with a proxy: they reach what rules name, through forge, and nothing else in any way.
+"""Confined commands with a proxy: they reach only named hosts, and only through forge.
 
 Covers forge_cli.sandbox.network.proxy_bootstrap.
 """

@@ -1,4 +1,4 @@
-"""Both grammars of patches: what they mean, and at which line they are wrong.
+"""Both grammars of patches: their meaning, and the line of an error.
 
 Covers forge_cli.sandbox.patches.parse, forge_cli.sandbox.patches.unified and forge_cli.sandbox.patches.model.
 """

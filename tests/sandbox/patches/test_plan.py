@@ -1,4 +1,4 @@
-"""What a patch makes of files: the right place or a refusal, never a guess.
+"""Applying a patch to files: the right place or a refusal, never a guess.
 
 Covers forge_cli.sandbox.patches.match, forge_cli.sandbox.patches.plan, forge_cli.sandbox.patches.model.
 """

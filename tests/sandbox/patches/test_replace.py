@@ -1,4 +1,4 @@
-"""Replacing an exact text: what is found, what stays as it is, and what a refusal says.
+"""Replacing an exact text: matches, unchanged parts, and refusals.
 
 It covers forge_cli.sandbox.patches.match with exact texts, too.
 """

@@ -1,4 +1,4 @@
-"""Control groups: the same limits, and the same sentences, as where forge itself looks."""
+"""Control groups: the same limits and messages as without them."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The guardian: what a killed forge would leave behind ends, whatever it did to get away, and nothing else does."""
+"""The guardian: it ends all processes of a killed forge, and no others."""
 
 import os
 import select

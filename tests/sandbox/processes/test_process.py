@@ -1,4 +1,4 @@
-"""Child processes: clean, bounded, told apart when they end, and gone with everything they started.
+"""Child processes: clean environment, limits, exit status, and the end of all their children.
 
 Covers forge_cli.sandbox.processes.child, forge_cli.sandbox.processes.command.
 """

@@ -1,4 +1,4 @@
-"""Searching and listing: what is found, what is left out, and how much of it is told.
+"""Searching and listing: results, excluded files, and limits.
 
 Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.program and forge_cli.sandbox.search.files.
 """

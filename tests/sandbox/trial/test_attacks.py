@@ -1,4 +1,4 @@
-"""What somebody may do to a zone, or to a copy of it, so that something else is applied than was shown.
+"""Attacks on a zone or its copy that try to apply changes other than the shown ones.
 
 Covers forge_cli.sandbox.trial.left.
 """

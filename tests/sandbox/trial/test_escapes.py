@@ -1,4 +1,4 @@
-"""The ways out of confinement, tried by a command on copies: what holds for others holds here.
+"""Ways out of confinement, tried by a command on copies: the same limits apply.
 
 Covers forge_cli.sandbox.trial.enter, forge_cli.sandbox.trial.copies.
 """

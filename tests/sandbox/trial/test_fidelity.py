@@ -1,4 +1,4 @@
-"""What a command does on copies, applied, is what it would have done; undone it leaves nothing.
+"""Commands on copies: applied, they have the same effect as without copies; undone, they leave nothing.
 
 Covers forge_cli.sandbox.changes.path_changes, forge_cli.sandbox.changes.walk.
 """

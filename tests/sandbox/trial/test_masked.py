@@ -1,4 +1,4 @@
-"""Masks over secrets: which of them a command on copies opened, by any way, and what it found there.
+"""Masks over secrets: opening one is reported for every way, and shows no content.
 
 Covers forge_cli.sandbox.trial.masked, forge_cli.sandbox.trial.view.
 """

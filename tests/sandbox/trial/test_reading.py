@@ -1,4 +1,4 @@
-"""Commands that should only read, seen from a thread of forge, or by a first program where that cannot be.
+"""Commands that should only read, watched from a thread of forge or by a first program.
 
 Covers forge_cli.sandbox.trial.seen.
 """

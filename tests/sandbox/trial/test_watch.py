@@ -1,4 +1,4 @@
-"""What a command reached for in vain, seen by the kernel: sockets, read-only places and programs, errors hidden or not.
+"""Refused access of a command, seen by the kernel: sockets, read-only paths and programs.
 
 Covers forge_cli.sandbox.trial.watch, forge_cli.sandbox.isolation.watching.
 """

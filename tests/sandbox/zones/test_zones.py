@@ -1,4 +1,4 @@
-"""Zones at load: where they may lie, what is made, and what is refused with the place in the file.
+"""Zones at load: valid places, created folders, and errors with their place in the file.
 
 Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.zones.zones,
 forge_cli.sandbox.zones.declared.

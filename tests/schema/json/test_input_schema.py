@@ -1,4 +1,4 @@
-"""Input schemas: what is told to a model, and what is taken from it.
+"""Input schemas: their form for a model, and validation of its args.
 
 Covers forge_cli.schema.json.bounded, forge_cli.schema.json.validation, forge_cli.schema.json.problems,
 forge_cli.schema.json.signature, forge_cli.schema.json.model_problems.

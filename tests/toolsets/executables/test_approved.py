@@ -1,4 +1,4 @@
-"""What was last approved: kept once a change, read again whatever happened to it, and gone with its tool."""
+"""The last approved version: stored once for each change, read safely, and removed with its tool."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sources in Go: compiled once, for everybody, and only what was approved."""
+"""Go sources: compiled once for all processes, and only after approval."""
 
 import fcntl
 import json

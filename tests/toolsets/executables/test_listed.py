@@ -1,4 +1,4 @@
-"""Executables in ``forge tools list`` and ``forge doctor``: what is there, what is broken, and how it was used."""
+"""Executables in ``forge tools list`` and ``forge doctor``: tools, broken ones and statistics."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""New tools: what is shown, what is written, and that it works at once.
+"""New tools: the question, the files, and immediate use.
 
 Covers forge_cli.toolsets.executables.scaffold.
 """

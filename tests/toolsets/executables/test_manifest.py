@@ -1,4 +1,4 @@
-"""What tool.yaml may say, and where it says something wrong.
+"""tool.yaml: valid contents, and errors with their place.
 
 Covers forge_cli.toolsets.executables.manifest.
 """

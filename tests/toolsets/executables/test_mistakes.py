@@ -1,4 +1,4 @@
-"""A path of a zone in a parameter that is declared as text: the error of the call says what to do."""
+"""A path of a zone in a text parameter: the error of the call contains the remedy."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sources in Python that name packages: installed by uv where it is there, else they must be there already.
+"""Python sources with packages: installed by uv if available, otherwise required to exist.
 
 Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.building.
 """

@@ -1,4 +1,4 @@
-"""Programs as tools: how they are called, and what comes back.
+"""Programs as tools: their calls and results.
 
 Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.run.
 """

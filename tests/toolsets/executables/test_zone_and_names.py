@@ -1,4 +1,4 @@
-"""What the toolset brings along: the zone of the tools, and tools that take another one's name."""
+"""The zone of the tools, and tools that replace others."""
 
 import pytest
 

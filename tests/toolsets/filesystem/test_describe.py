@@ -1,4 +1,4 @@
-"""What the model is told of the file tools: the zones by name, the defaults, and how a patch is written."""
+"""Descriptions of the file tools: zones by name, defaults, and the form of a patch."""
 
 import re
 from pathlib import Path

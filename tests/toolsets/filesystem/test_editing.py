@@ -1,4 +1,4 @@
-"""edit_file as a worker uses it: what is changed, what is shown and asked before, and what the model reads."""
+"""edit_file in a worker: the change, the question, and the result for the model."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change.
+"""The toolset ``filesystem``: results, refusals, and questions before a change.
 
 It covers forge_cli.toolsets.filesystem.files: what was shown is what is changed.
 """

@@ -1,4 +1,4 @@
-"""Choices in the forms of MCP servers: what a person is shown, and what a line picks.
+"""Choices in forms of MCP servers: their display, and the meaning of an answer.
 
 Covers forge_cli.engine.runtime.choices and forge_cli.toolsets.mcp.connection.
 """

@@ -1,4 +1,4 @@
-"""Looking at the tools of MCP servers starts none: what is known is what the last session or test has seen.
+"""Listing tools of MCP servers starts none: the last session or test provides the known tools.
 
 Covers forge_cli.toolsets.mcp.offer and forge_cli.inspection.left_out.
 """

@@ -1,4 +1,4 @@
-"""Tools of MCP servers: through the gate, and whatever a server does, one result a call.
+"""Tools of MCP servers: every call passes the gate and has one result.
 
 Covers forge_cli.files.mcp, forge_cli.files.mcp_project, forge_cli.toolsets.mcp.connection,
 forge_cli.toolsets.mcp.offer, forge_cli.toolsets.mcp.results, forge_cli.toolsets.mcp.transports and

@@ -1,4 +1,4 @@
-"""Servers that other people wrote: from PyPI in every run, from npm where they are installed."""
+"""Third-party servers: from PyPI in every run, from npm if installed."""
 
 import json
 import os

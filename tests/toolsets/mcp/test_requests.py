@@ -1,4 +1,4 @@
-"""What MCP servers ask of a session: roots, turns of the model, and forms; and the prompts that they offer to people.
+"""Requests of MCP servers to a session: roots, sampling and forms; and their prompts for people.
 
 Covers forge_cli.core.requests, forge_cli.engine.runtime.commands, forge_cli.engine.runtime.requests,
 forge_cli.toolsets.mcp.request_limits and forge_cli.toolsets.mcp.results.

@@ -1,4 +1,4 @@
-"""Servers that crash: started again as often as needed, and no call is told to have been sent that was not.
+"""Servers that crash: they are restarted within limits, and results state whether a call was sent.
 
 Covers forge_cli.toolsets.mcp.transports.
 """

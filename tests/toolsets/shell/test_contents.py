@@ -1,4 +1,4 @@
-"""Two files compared: whatever differs is shown or said not to be, in small files and in those of many megabytes.
+"""Comparison of two files of any size: every difference is shown or reported as not shown.
 
 Covers forge_cli.toolsets.shell.contents.
 """

@@ -1,4 +1,4 @@
-"""A zone that blocks deletions, or asks before each, does so for commands: by what they did on a copy.
+"""A zone that blocks deletions, or asks before each, does so for commands, judged on a copy.
 
 Covers forge_cli.sandbox.trial.deletions.
 """

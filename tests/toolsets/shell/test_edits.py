@@ -1,4 +1,4 @@
-"""The mode "accept edits" applies what a trial did to ordinary files unasked, and nothing else.
+"""The mode "accept edits" applies ordinary file changes of a trial without a question, and nothing else.
 
 Covers forge_cli.toolsets.shell.edits, forge_cli.toolsets.shell.moved_files, forge_cli.toolsets.shell.program_links.
 """

@@ -1,4 +1,4 @@
-"""The risk of what git was seen to do: work is not high, what programs obey beside it is.
+"""The risk of changes by git: ordinary work is low, files that programs obey are high.
 
 Covers forge_cli.toolsets.shell.trying.
 """

@@ -1,4 +1,4 @@
-"""What is granted at a trial allows trials that do no more than that one did, and deletes nothing else.
+"""A grant from a trial allows later trials with the same effects, and deletes nothing else.
 
 Covers forge_cli.core.trial, forge_cli.engine.gate.grants.
 """

@@ -1,4 +1,4 @@
-"""A grant covers what its words say, and nothing else: what is granted for one line, judged for another.
+"""A grant covers only lines that match its words.
 
 Covers forge_cli.toolsets.shell.judged, forge_cli.toolsets.shell.policy, forge_cli.bashrules.judge.
 """

@@ -1,4 +1,4 @@
-"""A line is read once and judged once a call, whatever the call asks of it.
+"""A line is parsed once and judged once for each call.
 
 Covers forge_cli.toolsets.shell.judged.
 """

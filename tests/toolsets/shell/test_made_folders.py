@@ -1,4 +1,4 @@
-"""A new folder is one line of the question, which unfolds, and what could hide in it is seen by itself.
+"""A new folder is one line of the question, which unfolds; notable files in it have their own rows.
 
 Covers forge_cli.toolsets.shell.made_folders.
 """

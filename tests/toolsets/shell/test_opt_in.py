@@ -1,4 +1,4 @@
-"""Rule sets that a person opts in to for a folder: offered where one covers a line, kept in their own config.
+"""Opt-in rule sets for a folder: offered if one covers a line, stored in the user's config.
 
 Covers forge_cli.toolsets.shell.opt_in, forge_cli.toolsets.shell.config.
 """

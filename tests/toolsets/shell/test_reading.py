@@ -1,4 +1,4 @@
-"""A line that only the rule set for reading allows can print and do nothing else; one that wants more asks.
+"""A line that only the rule set for reading allows can print and do nothing else; otherwise it asks.
 
 Covers forge_cli.sandbox.trial.reading.
 """

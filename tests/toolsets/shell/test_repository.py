@@ -1,4 +1,4 @@
-"""Repositories of git after a trial: refs, what is staged, and nothing hidden in git's own records.
+"""Git repositories after a trial: refs, staged changes, and nothing hidden in the git folder.
 
 Covers forge_cli.toolsets.shell.repository.
 """

@@ -1,4 +1,4 @@
-"""What the request of a command carries: its parts with the rules they met, the folder, whether it is confined."""
+"""The request of a command: its parts with their rules, the folder, and the confinement."""
 
 import pytest
 from msgspec.structs import replace

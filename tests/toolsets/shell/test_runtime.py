@@ -1,4 +1,4 @@
-"""Files of a user's services below ``/run/user``: opened by a trial, they make it incomplete, whatever it says.
+"""Files of user services below ``/run/user``: a trial that opens one is incomplete.
 
 Covers forge_cli.sandbox.trial.masked, forge_cli.sandbox.trial.trials.
 """

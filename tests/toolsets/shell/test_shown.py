@@ -1,4 +1,4 @@
-"""What a trial changed is shown whole, whatever hides in it, and nothing else is applied.
+"""All changes of a trial are shown, and nothing else is applied.
 
 Covers forge_cli.toolsets.shell.shown.
 """

@@ -1,4 +1,4 @@
-"""Unix sockets that commands are refused: said in the result, whatever the command says of it itself.
+"""Refused unix sockets are reported in the result, independent of the command's output.
 
 Covers forge_cli.sandbox.trial.copies, forge_cli.toolsets.shell.toolset, forge_cli.toolsets.shell.daemon_clients,
 forge_cli.sandbox.processes.outcome.

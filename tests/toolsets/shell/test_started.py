@@ -1,4 +1,4 @@
-"""What a trial started: a command that a rule blocks makes the line blocked, whatever it did and said.
+"""Programs started by a trial: a blocked one blocks the line.
 
 Covers forge_cli.sandbox.trial.started, forge_cli.bashrules.judge, forge_cli.engine.gate.consent.
 """

@@ -1,4 +1,4 @@
-"""One ``/tmp`` for all lines of a session: what a trial writes there stays if it is applied or had no other effect.
+"""One ``/tmp`` for all lines of a session: files of a trial stay if it is applied or has no other effect.
 
 Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.worker_processes, forge_cli.engine.runtime.assemble.
 """

@@ -1,4 +1,4 @@
-"""A line that would ask is tried first: without an effect it does not ask, and a yes applies what was shown.
+"""A line that would ask is tried first: without effects it does not ask, and a yes applies the shown changes.
 
 Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.trial.trials, forge_cli.sandbox.trial.view,
 forge_cli.sandbox.changes.path_changes, forge_cli.sandbox.trial.destinations, forge_cli.inspection.trying.

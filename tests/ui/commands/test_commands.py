@@ -1,4 +1,4 @@
-"""Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
+"""Slash commands: their output, their requests to the runtime, and completion of their arguments.
 
 Covers forge_cli.ui.facts, forge_cli.ui.commands.command, forge_cli.ui.places, forge_cli.ui.typed,
 forge_cli.ui.commands.session, forge_cli.ui.commands.talk and forge_cli.ui.commands.table.

@@ -1,4 +1,4 @@
-"""What is drawn as HTML: whatever others wrote stays text, and no tag or attribute of ours can come from it.
+"""Results as HTML: text of others stays text, without tags or attributes.
 
 Covers forge_cli.ui.html.markdown, forge_cli.ui.html.results, forge_cli.ui.html.entries and
 forge_cli.ui.html.requests.

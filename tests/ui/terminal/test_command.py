@@ -1,4 +1,4 @@
-"""A command at the prompt, on a real terminal: what somebody sees who has to judge it."""
+"""A command at the prompt of a real terminal, as a person sees it."""
 
 import json
 import re

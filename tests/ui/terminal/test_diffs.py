@@ -1,4 +1,4 @@
-"""Diffs on a terminal: numbered, coloured, and whole whatever a patch says of itself."""
+"""Diffs on a terminal: numbered, coloured, and complete for every patch."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""A line from somebody at a real pseudo-terminal: typed, pasted, left, taken away, and nothing of it left behind."""
+"""A line of input at a real pseudo-terminal: typed, pasted, cancelled, withdrawn, without leftovers."""
 
 import fcntl
 import io

@@ -1,4 +1,4 @@
-"""The live lines: below the text, never in it, and gone when somebody else wants the terminal.
+"""The live lines: below the text, never in it, and removed when a prompt needs the terminal.
 
 Covers forge_cli.ui.wrap, forge_cli.ui.terminal.live.
 """

@@ -1,4 +1,4 @@
-"""The approval prompt on a real terminal: what it shows, and what counts as a yes.
+"""The approval prompt on a real terminal: its content, and answers that count as yes.
 
 Covers forge_cli.ui.terminal.console, forge_cli.ui.terminal.prompts and forge_cli.ui.terminal.keys.
 """

@@ -1,4 +1,4 @@
-"""Every kind of result on a terminal: whole where it must be, bounded where it may be, never obeyed.
+"""Every kind of result on a terminal: complete if required, bounded otherwise, and always escaped.
 
 Covers forge_cli.ui.views.
 """

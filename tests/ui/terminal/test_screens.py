@@ -1,4 +1,4 @@
-"""Whole screens of ``forge run``, as somebody sees them on a real terminal.
+"""Whole screens of ``forge run`` on a real terminal.
 
 Covers forge_cli.ui.terminal.calls.
 """

@@ -1,4 +1,4 @@
-"""The terminal itself: words as they come, colours where they are wanted, nothing that it would obey."""
+"""The terminal: streamed text, optional colours, and no control sequences of others."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""The trace: each level tells more, every line is one line, and nothing in it is obeyed."""
+"""The trace: each level shows more, every event is one line, and all text is escaped."""
 
 import io
 import re

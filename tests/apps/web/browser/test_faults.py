@@ -1,4 +1,4 @@
-"""What goes wrong around the page: a server that is gone, and a session of ten thousand events."""
+"""Faults around the page: a server that is gone, and a session with ten thousand events."""
 
 import os
 

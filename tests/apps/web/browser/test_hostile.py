@@ -1,4 +1,4 @@
-"""Pages and names that mean harm: they reach nothing, and what they write is text."""
+"""Hostile pages and names: they reach nothing, and their markup is shown as text."""
 
 import http.client
 import json
