@@ -218,7 +218,7 @@ def plugins_in_the_box_keep_apart(module: Module) -> Iterator[str]:
 
 
 def apps_keep_apart(module: Module) -> Iterator[str]:
-    """Nobody imports an app but itself: its command is found by an entry point."""
+    """No module imports an app of another: its command is found by an entry point."""
     own = module.path.removesuffix(".py").split("/")[1:3]
     for node, name in module.imports():
         package, *place = name.split(".")
@@ -230,7 +230,7 @@ def apps_keep_apart(module: Module) -> Iterator[str]:
 
 
 def commands_keep_apart(module: Module) -> Iterator[str]:
-    """No command imports another one: what several need stands below them."""
+    """No command imports another one: shared code is in a lower module."""
     for node, name in module.imports():
         found = {name, name.rpartition(".")[0]} & COMMAND_MODULES
         if found and found != {module.path.removesuffix(".py").replace("/", ".")}:
@@ -289,14 +289,14 @@ def rich_is_for_people(module: Module) -> Iterator[str]:
 
 
 def nothing_is_left_for_later(module: Module) -> Iterator[str]:
-    """What is here works."""
+    """There are no open to-do marks."""
     for number, line in enumerate(module.text.splitlines(), 1):
         if found := re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", line):
             yield f"{module.path}:{number}: {found[0]}: finish it, or leave it out"
 
 
 def texts_for_models_stand_in_phrases(module: Module) -> Iterator[str]:
-    """What forge says to a model is written once, where it is known for forge's own."""
+    """Texts from forge to a model are written once, in ``phrases``."""
     if not module.path.endswith("core/phrases.py"):
         for node in module.nodes:
             if isinstance(node, ast.Constant) and node.value in PHRASES:
@@ -418,7 +418,7 @@ def test_bash_library_imports_nothing_of_forge() -> None:
 
 
 def references(modules: list[Module], owners: set[str], attribute: str) -> list[str]:
-    """Where ``owner.attribute`` is used; ``*`` is any owner."""
+    """The places that use ``owner.attribute``; ``*`` is any owner."""
     return [
         module.path
         for module in modules
@@ -430,7 +430,7 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
 
 
 def circle(modules: list[Module]) -> list[str]:
-    """The modules that are in a circle of imports, wherever in a file these stand."""
+    """The modules of a circular import, at any place in a file."""
     arrows = {
         dotted(each.path): {name for _, full in each.imports() for name in _prefixes(full)}
         for each in modules
@@ -443,7 +443,7 @@ def circle(modules: list[Module]) -> list[str]:
 
 
 def _reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
-    """Every module that one imports, and those that they import."""
+    """Every module that one imports, directly or indirectly."""
     found: set[str] = set()
     left = {start} & arrows.keys()
     while left:

@@ -136,7 +136,7 @@ def forge_toolsets():
 
 @dataclass(frozen=True)
 class Way:
-    """How a worker names a group of tools that came in one way, and what is shown of where they came from."""
+    """The form in which a worker names a group of tools, and their shown source."""
 
     toolset: str
     source: str
@@ -327,7 +327,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
-    """One bench a source, for what has to be the same in all of them."""
+    """One bench for each source, for properties that must be equal."""
     return {source: Bench.make(source, tmp_path_factory.mktemp(source)) for source in SOURCES}
 
 
@@ -339,7 +339,7 @@ def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Iterator
 
 
 def from_each(benches: dict[str, Bench], name: str, look: Callable[[Bench], Any]) -> dict[str, Any]:
-    """What there is to see in each source that has this group or story; there are always several."""
+    """The observations of each source that has this group or story; there are always several."""
     seen = {}
     for source, bench in benches.items():
         if name not in bench.way.lacks:
@@ -350,7 +350,7 @@ def from_each(benches: dict[str, Bench], name: str, look: Callable[[Bench], Any]
 
 
 def alike(seen: dict[str, Any]) -> bool:
-    """Whether every source gave what the first one gave."""
+    """Return True if every source gave the same as the first one."""
     return seen == dict.fromkeys(seen, next(iter(seen.values())))
 
 
@@ -394,7 +394,7 @@ NAMED = {"act": None, "free": "preApproved", "asking": "ask", "barred": "blocked
 
 
 def answered(mode: str, count: int) -> JsonObject:
-    """The options of a runtime in which somebody says yes or no, nobody is there, or the mode decides."""
+    """The options of a runtime with a person, without one, or with a deciding mode."""
     match mode:
         case "yes" | "no":
             return {"answers": [mode == "yes"] * count}
@@ -482,7 +482,7 @@ def test_session_grant_covers_the_same_call(bench: Bench) -> None:
 
 @dataclass(frozen=True)
 class Story:
-    """One call under one policy, and what becomes of it; the same from every source that has such a tool."""
+    """One call under one policy with its outcome; the same for every source with such a tool."""
 
     call: JsonObject
     status: str
@@ -693,7 +693,7 @@ def tell(bench: Bench, story: Story) -> Seen:
 
 
 def told(bench: Bench, seen: Seen) -> list[JsonObject]:
-    """The recorded events without what differs from one time, one place and one section to the next."""
+    """The recorded events without values that depend on time, place or section."""
     return [_plain(line, bench) for line in seen.lines if "seq" in line]
 
 
@@ -753,7 +753,7 @@ def _placeless(text: str) -> str:
 
 
 def check(bench: Bench, story: Story) -> Seen:
-    """Tell a story and see that it ends as it says."""
+    """Run a story and check its end."""
     seen = tell(bench, story)
     (outcome,) = seen.outcomes
     value = (
@@ -780,10 +780,10 @@ def check(bench: Bench, story: Story) -> Seen:
 
 
 def _of_calls(lines: list[JsonObject]) -> list[JsonObject]:
-    """What is told of calls alone; which other tools there are, and what a prompt shows of a call, may differ."""
+    """The events of calls alone; other tools and prompt texts may differ."""
     return [{**line, "preview": None, "seq": None} for line in lines if _is_of_a_call(line)]
 
 
 def _is_of_a_call(line: JsonObject) -> bool:
-    """Whether a line tells of a call; a status without one is of the session, which may be unconfined."""
+    """Return True if a line belongs to a call; a status without one belongs to the session."""
     return line["type"] in KEYS and (line["type"] != "status" or "toolCallId" in line)

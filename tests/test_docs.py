@@ -95,7 +95,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 @dataclass(frozen=True)
 class Block:
-    """What stands between two fences, and where."""
+    """The text between two fences, and its place."""
 
     place: str
     kind: str
@@ -133,7 +133,7 @@ def blocks(text: str, document: str) -> Iterator[Block]:
 
 @dataclass
 class Step:
-    """One command of a console, and what is promised of it."""
+    """One command of a console, and its documented output."""
 
     command: str
     shown: list[str] = field(default_factory=list)
@@ -162,7 +162,7 @@ def steps(block: Block) -> list[Step]:
 
 
 def pattern(shown: list[str]) -> str:
-    """What is shown as a regular expression: ``...`` alone is any lines, inside a line it is any text."""
+    """The output as a regular expression: ``...`` alone is any lines, inside a line any text."""
     return "".join(
         "(?:.*\n)*"
         if line == "..."
@@ -176,7 +176,7 @@ def normal(output: str) -> str:
 
 
 class Desk:
-    """Where the blocks of one document are carried out."""
+    """The place where the blocks of one document are run."""
 
     def __init__(
         self,
@@ -296,7 +296,7 @@ class Desk:
         )
 
     def converse(self, step: Step) -> tuple[str, int]:
-        """Run a command on a terminal, typing what is shown as typed."""
+        """Run a command on a terminal, typing the documented input."""
         said = io.StringIO()
         child = pexpect.spawn(
             "bash",
@@ -317,7 +317,7 @@ class Desk:
         return said.getvalue(), child.exitstatus
 
     def compare(self, block: Block, step: Step, output: str, code: int) -> None:
-        """Where nothing confines processes, a command may say so besides."""
+        """Compare the output; without confinement, a command may say so in addition."""
         shown = "\n".join(step.shown)
         told = f"{block.place}: $ {step.command}\n--- promised\n{shown}\n--- happened [exit {code}]\n{output}"
         assert code == step.code, told
@@ -353,7 +353,7 @@ def name_of(path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
-    """What forge knows of the installed plugins once it has looked at them."""
+    """The cached list of installed plugins."""
     desk = Desk(tmp_path_factory.mktemp("cache"), warm, pytest.skip)
     assert desk.process(["forge", "tools", "list"]).returncode == 0
     return desk.home / ".forge" / "cache"
@@ -405,7 +405,7 @@ def test_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
 
 
 def files_of_the_repository() -> list[str]:
-    """What is tracked, or would be if it were added; everything where this is no checkout."""
+    """Tracked files and untracked ones that are not ignored; all files outside of a checkout."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     visible = [path for path in ROOT.iterdir() if path.name[0] != "."]

@@ -57,7 +57,7 @@ HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Needed:
-    """A word that must stand as code under a heading, or anywhere when no heading is named."""
+    """A word that must be written as code under a heading, or anywhere without one."""
 
     word: str
     under: str | None = None
@@ -211,7 +211,7 @@ def _value(hint: Any) -> Any:
 
 
 def sample(cls: type[Any], *, sparse: bool = False) -> Any:
-    """An instance with something in every field; sparse leaves out what may be absent."""
+    """An instance with a value in every field; a sparse one omits optional values."""
     hints = typing.get_type_hints(cls)
     values = {}
     for entry in struct_fields(cls):
@@ -222,7 +222,7 @@ def sample(cls: type[Any], *, sparse: bool = False) -> Any:
 
 
 def the_record() -> Iterator[Needed]:
-    """What every line of the record carries beside its payload."""
+    """The keys of every line of the record beside its payload."""
     lines: list[Line] = []
     recorder = Recorder(lines.append, session="s", worker="w", redactor=Redactor({}))
     recorder(StatusEvent("info", "x"))

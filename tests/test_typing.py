@@ -42,7 +42,7 @@ CHECKED = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
 def documented_blocks() -> Iterator[tuple[str, str]]:
-    """Those that define tools, and the files of the same page that these import."""
+    """Blocks that define tools, and the files of the same page that these import."""
     for document in CHECKED:
         if document.name == OTHERS:
             continue
@@ -60,7 +60,7 @@ def documented_blocks() -> Iterator[tuple[str, str]]:
 
 
 def check_types(folder: Path) -> str:
-    """What mypy says of the files in a folder; its cache is that of the repository, so that forge is read once."""
+    """Run mypy on the files in a folder, with the cache of the repository so that forge is read once."""
     files = sorted(map(str, folder.glob("*.py")))
     cache = ROOT / ".mypy_cache"
     argv = [
@@ -196,7 +196,7 @@ def test_editor_completes_the_options_of_tools() -> None:
 
 
 def describes_itself(name: str) -> bool:
-    """Has it a docstring of its own, not one that was inherited or that dataclasses make?"""
+    """Return True if it has its own docstring, not one that was inherited or made by dataclasses."""
     value = PUBLIC[name]
     own = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
     return bool(own) and not own.startswith(f"{name}(")
@@ -212,7 +212,7 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 def methods_of(kind: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties that forge itself defines; fields say what they are below themselves."""
+    """The public methods and properties that forge itself defines; fields are documented below themselves."""
     for name in dir(kind):
         found = inspect.getattr_static(kind, name)
         function = found.fget if isinstance(found, property) else getattr(found, "__func__", found)

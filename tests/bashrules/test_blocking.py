@@ -325,7 +325,7 @@ def test_blocked_command_is_found_after_the_parsed_commands(impatient: Judge) ->
 
 
 def in_rows() -> list[str]:
-    """The lines of the data files that are blocked where ``rm`` is."""
+    """The lines in the tables that a rule blocking ``rm`` blocks."""
     texts = [row.blocked for path in DATA.glob("*.yaml") for row in read_rows(path)]
     return [line for text in texts for blocking, line in blocked_examples(text) if blocking == "rm"]
 

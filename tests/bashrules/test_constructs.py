@@ -284,7 +284,7 @@ def start(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
 
 
 def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
-    """Judge so many lines and run those that are pre-approved: each argv is one that the same rules allow by itself."""
+    """Judge some lines and run the pre-approved ones: the same rules must allow each argv by itself."""
     template = make_place(tmp_path / "template")
     config = ShellConfig.model_validate({"rules": [{"use": "reading"}]})
     policy = ShellPolicy(

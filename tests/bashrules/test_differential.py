@@ -171,7 +171,7 @@ def started(entries: list[tuple[str, tuple[str, ...]]], files: list[str]) -> Sta
 
 
 def read_record(data: bytes) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """What each line started, in which state; an entry that was cut off by a limit is left out."""
+    """Return the started programs of each line with their state; omit entries cut off by a limit."""
     argvs: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for entry in data.decode("utf-8", "surrogateescape").split("\x1e")[1:]:
         line, state, count, *argv = [*entry.split("\0"), "", ""]
@@ -336,7 +336,7 @@ def lines(seed: int) -> Iterator[str]:
 
 
 def covered(argv: tuple[str, ...], verdict: Verdict) -> bool:
-    """Whether a rule covers what was started, and the judge had seen it with exactly these words."""
+    """Return True if a rule covers a started program, and the judge has seen exactly these words."""
     argv = ("./run.sh", *argv[1:]) if argv[0] == "run.sh" else argv
     if not any(rule.tokens == argv[: len(rule.tokens)] for rule in ALLOW_RULES):
         return False
@@ -415,7 +415,7 @@ def is_blocked(argv: tuple[str, ...]) -> bool:
 
 
 def check_preapproved(seed: int, inputs: int, place: Path) -> None:
-    """Judge so many lines and run those that are pre-approved: nothing is started or written beyond the rules."""
+    """Judge some lines and run the pre-approved ones: they start and write nothing beyond the rules."""
     drawn = draw(seed, inputs)
     assert len(set(drawn)) == inputs
     approved = preapproved(drawn)
@@ -434,7 +434,7 @@ def check_preapproved(seed: int, inputs: int, place: Path) -> None:
 
 
 def check_not_blocked(seed: int, inputs: int, place: Path) -> None:
-    """Judge so many lines and run those that name the blocked program and pass: it is not started."""
+    """Judge some lines and run those that pass: the blocked program must not start."""
     free = not_blocked(draw(seed, inputs))
     assert len(free) > inputs // 40
     done = start(free, place, ALSO_COMMANDS)
@@ -451,7 +451,7 @@ done < numbers
 
 
 def start_in_dash(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
-    """Run lines as scripts of dash, each in a directory of its own; the argv of what is blocked and started."""
+    """Run lines as scripts of dash, each in its own directory; return started blocked argvs."""
     assert BASH
     assert DASH
     record, path = place / "record", place / "programs"
@@ -477,7 +477,7 @@ def start_in_dash(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
 
 
 def check_other_shell(seed: int, inputs: int, place: Path) -> None:
-    """Judge lines for a session of another shell and run those that are not refused: dash starts nothing blocked."""
+    """Judge lines for another shell and run the accepted ones: dash must start nothing blocked."""
     judge = LineJudge([RuleList("", BLOCK_RULES)], Decision.ASK)
     drawn = [
         line for line in draw(seed, inputs) if re.search(r"r.*m|git|make|[$?*&]", line, re.DOTALL)
@@ -528,7 +528,7 @@ def test_oracle_sees_programs_and_written_files(tmp_path: Path) -> None:
 
 
 def test_existing_program_starts_like_a_missing_one(tmp_path: Path) -> None:
-    """What functions and the handler for missing programs record is what programs would have recorded themselves."""
+    """Functions and the handler for missing programs record the same as programs would."""
     lines = [line for line, _ in preapproved(draw(1, 600))]
     (tmp_path / "missing").mkdir()
     missing = start(lines, tmp_path / "missing")

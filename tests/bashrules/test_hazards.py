@@ -96,7 +96,7 @@ NO_SECRETS = ["env", "a.env", "'x .env'", ".gitignore", ".git*", "x*.env", "sub/
 
 
 def misjudged(cases: list[tuple[str, bool]], **rules: object) -> list[str]:
-    """The lines that are covered and should not be, and those that are not and should be."""
+    """Lines that are covered and should not be, or the reverse."""
     covered = [line for line, expected in cases if expected]
     asked = [line for line, expected in cases if not expected]
     return others_than(PRE, covered, **rules) + others_than(ASK, asked, **rules)

@@ -62,7 +62,7 @@ OPTION = re.compile(r"--?[^\s*=]+(?:=\S+)?|\S+\*")
 
 
 def examples(text: str) -> Iterator[tuple[str, str]]:
-    """The lines of an example, each with its rule: the name of the program, unless ``[a rule]`` stands before it."""
+    """The lines of an example, each with its rule: the name of the program, or the ``[rule]`` before it."""
     for line in text.splitlines():
         rule = re.fullmatch(r"\[(\S[^]]*)\] (.*)", line)
         yield (rule[1], rule[2]) if rule else (line.split()[0], line)
@@ -75,7 +75,7 @@ def described(head: str) -> set[str]:
 
 
 def test_every_row_is_well_formed() -> None:
-    """Whatever a row can say is said in words that somebody reads."""
+    """Kinds and checks of a row exist and are documented."""
     kinds = described("kind")
     wrong: list[str] = []
     for path, row in ROWS:
@@ -178,7 +178,7 @@ def test_examples_of_every_row_hold() -> None:
 
 
 def blocked_examples(text: str) -> Iterator[tuple[str, str]]:
-    """The same for what is blocked: ``rm``, unless ``[a rule]`` stands before it."""
+    """The same for blocked lines: the rule is ``rm``, or the ``[rule]`` before the line."""
     return ((rule if f"[{rule}] {line}" in text else "rm", line) for rule, line in examples(text))
 
 

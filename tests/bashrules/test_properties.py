@@ -169,7 +169,7 @@ def seconds_of(line: str) -> float:
 
 
 def a_moment() -> float:
-    """What this machine needs for half a million additions, right now."""
+    """The current time of this machine for half a million additions."""
     start = time.process_time()
     sum(number + 1 for number in range(500_000))
     return time.process_time() - start
@@ -198,7 +198,7 @@ def test_long_lines_take_linear_time(part: int) -> None:
 
 @pytest.mark.long
 def test_very_long_lines_are_judged_at_once() -> None:
-    """Within a second, where a moment takes an eightieth of one."""
+    """Within a second on a machine whose moment is an eightieth of a second."""
     taken = {
         piece: min(seconds_of(piece * (128_000 // len(piece))) for _ in range(3)) for piece in LONG
     }

@@ -53,7 +53,7 @@ UNHELD = "unheld.yaml"
 
 @pytest.fixture
 def unheld(repository: Project) -> Project:
-    """A worker whose lines nothing holds to reading."""
+    """A worker without confinement of reading lines."""
     sandbox = "sandbox: {isolation: off}"
     repository.write(
         UNHELD, f"name: w\n{sandbox}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n"

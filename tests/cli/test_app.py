@@ -43,7 +43,7 @@ def probe(word: str = "", times: int = 1) -> None:
 
 @pytest.fixture
 def forge(warm: Warm):
-    """Call forge with the command ``probe``; in a process that is not forked where its streams are given."""
+    """Run forge with the command ``probe``; in a new process if streams are given."""
 
     def call(
         *args: str, cwd: Path | None = None, **options: object

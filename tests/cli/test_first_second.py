@@ -96,7 +96,7 @@ del gone
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_dropped_interrupt_ends_the_process(number: signal.Signals) -> None:
-    """As at the end of an import: what a handler raises there goes nowhere."""
+    """An exception that a handler raises at the end of an import is dropped."""
     code = DROPPED.format(number=int(number))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

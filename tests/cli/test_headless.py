@@ -63,7 +63,7 @@ def leaves(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 def variants(path: tuple[str, ...]) -> list[list[str]]:
-    """The command alone, with a value for every argument that it has, and what else is worth trying."""
+    """The command alone, with a value for every argument, and with other useful arguments."""
     tree: Any = command_tree()
     for name in path:
         tree = (tree.inner if isinstance(tree, LazyCommand) else tree.commands)[name]

@@ -152,7 +152,7 @@ def test_provider_gets_a_stored_key_and_a_refusal_names_its_source(
 @pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["auto", "'off'"])
 def test_commands_of_a_worker_cannot_read_a_stored_key(project: Project, level: str) -> None:
-    """Not in its environment, not in a file that it can read where it is confined; nor does the record have it."""
+    """The key is not in the environment, in no readable file of a confined command, and not in the log."""
     store(project)
     file = project.home / "keys.json"
     project.write(

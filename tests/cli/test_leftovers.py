@@ -54,7 +54,7 @@ def trials(builder: Project) -> list[Path]:
 
 @contextmanager
 def at_work(builder: Project) -> Iterator[subprocess.Popen[bytes]]:
-    """A process whose command has written something, and goes on once there is something in the file ``flag``."""
+    """A process whose command has written a file and continues once the file ``flag`` has content."""
     argv = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-p", "-y"]
     with builder.environment():
         process = subprocess.Popen(

@@ -387,7 +387,7 @@ def test_other_commands_respect_a_lock(clerk: Project, cli: Cli) -> None:
 
 
 def test_code_replaced_between_check_and_import_is_not_imported(clerk: Project) -> None:
-    """The bytes that are imported are compared, whatever lay there when the files were checked."""
+    """The imported bytes are compared, not the files at the time of the check."""
     with clerk.environment():
         worker = load_worker(clerk.folder / "worker.yaml")
         prepared = PreparedWorker(worker, PluginHost(), clerk.home, locked=True)
@@ -497,7 +497,7 @@ def test_tools_that_appear_during_a_session_are_left_out(clerk: Project) -> None
 def test_missing_server_is_not_compared(
     clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may come back, and then what fits is let in; the others of the worker are compared as ever."""
+    """It may come back, and then its unchanged tools are offered; other servers are compared as usual."""
     # a script on the PATH, such as a shim of pyenv, is a part of what is locked; here it is the interpreter itself
     programs = clerk.folder.parent / "programs"
     programs.mkdir()

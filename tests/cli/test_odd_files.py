@@ -118,7 +118,7 @@ NOT_THERE = {
 
 @pytest.fixture
 def bound(cli, tester, tmp_path) -> Callable[..., Done]:
-    """Carry out a command beside what its owner may not read: a folder with a worker, and a schema."""
+    """Run a command beside a folder that its owner cannot read, with a worker and a schema."""
     tester.write("locked/worker.yaml", "name: x\n")
     tester.write("schema.json", "{}").chmod(0)
     (tester.folder / "locked").chmod(0)
@@ -198,7 +198,7 @@ WRITERS = {"answer": "run worker.yaml go -p -o", "document": "sessions export la
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("way", NAMED)
 def test_file_rewritten_during_a_run_is_handled(bound, tester, way: str, writer: str) -> None:
-    """At once, so that a full disk keeps the old one; in place only where it cannot be replaced or has two names."""
+    """A full disk keeps the old file; it is rewritten in place only if it cannot be replaced or has two names."""
     bound("run", "worker.yaml", "go", "-p")
     old = tester.write("out/old.md", "older\n")
     old.chmod(0o640)

@@ -32,7 +32,7 @@ Cli = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def copier(project: Project, cli: Cli) -> Project:
-    """A worker with one recorded test, as it lies there after a checkout."""
+    """A worker with one recorded test, as in a fresh checkout."""
     project.write("copier/worker.yaml", WORKER.format(name="copier"))
     project.write("copier/script.yaml", SCRIPT)
     project.write("copier/in.txt", "hello")
@@ -190,7 +190,7 @@ def test_hidden_folders_and_those_of_packages_are_left_out(cli: Cli, copier: Pro
 
 
 def test_custom_executables_are_no_drift(cli: Cli, copier: Project, tmp_path: Path) -> None:
-    """What lies in ~/.forge on this machine is not part of the record, unless --home says so."""
+    """Files in ~/.forge on this machine are not part of the record, unless --home says so."""
     worker = WORKER.format(name="copier").replace(
         "{filesystem: {}}", "{filesystem: {}, executables: {}}"
     )

@@ -172,7 +172,7 @@ def test_large_file_made_by_the_session_is_removed(coder: Project, cli, monkeypa
     "made", [call("write_file", path="vast", content="x"), call("delete_file", path="vast")]
 )
 def test_huge_file_is_changed_at_once_after_a_warning(coder: Project, cli, made) -> None:
-    """A sparse file of 1 TiB, which nobody could read to its end."""
+    """A sparse file of 1 TiB, which cannot be read to its end."""
     with (coder.folder / "vast").open("wb") as stream:
         stream.truncate(1 << 40)
     script(coder, calls(made), "done")

@@ -233,7 +233,7 @@ def test_command_has_the_same_effects_as_without_copies_and_is_undone(
 
 
 def told_apart(found: dict[str, object]) -> dict[str, object]:
-    """A tree without what is another one each time."""
+    """A tree without entries that differ each time."""
     differing = (".git/index", ".git/logs", ".git/objects", ".git/refs", ".tar")
     return {
         name: said for name, said in found.items() if not any(each in name for each in differing)

@@ -41,7 +41,7 @@ def mover(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def work(mover: Project, cli, *lines: str) -> str:
-    """Run these command lines, one call each; what was said on standard error."""
+    """Run these command lines, one call each; return standard error."""
     turns = [calls(call("shell", command=line)) for line in lines]
     script(mover, *turns, "done")
     done = cli("run", "worker.yaml", "go", "-p", "-y")
@@ -50,7 +50,7 @@ def work(mover: Project, cli, *lines: str) -> str:
 
 
 def contents(folder: Path) -> list[bytes]:
-    """What all files have, whatever their names."""
+    """The contents of all files, without their names."""
     return sorted(
         path.read_bytes()
         for path in folder.rglob("*")
@@ -328,7 +328,7 @@ def stopped(*_: object) -> None:
 
 
 class Killed(BaseException):
-    """Ends forge where it is, and is handled by nobody."""
+    """Ends forge at this place; no code handles it."""
 
 
 @pytest.mark.few(4)

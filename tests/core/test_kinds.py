@@ -78,7 +78,7 @@ def test_every_reader_handles_or_lists_every_event(path: str) -> None:
 
 
 def test_every_kind_of_result_is_read_from_logs() -> None:
-    """``ResultValue`` is for mypy, the other two are for what comes as JSON."""
+    """``ResultValue`` is for mypy, the other two are for JSON."""
     kinds = {kind.kind: kind for kind in get_args(ResultValue) if kind is not Custom}
     remedy = "name the kind in WELL_KNOWN_KINDS and in _KINDS of forge_cli/core/results.py"
     assert set(kinds) == WELL_KNOWN_KINDS, remedy

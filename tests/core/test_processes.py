@@ -68,7 +68,7 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
 
 
 class Worker:
-    """A worker with a toolset that starts what it is told to."""
+    """A worker with a toolset that starts given commands."""
 
     def __init__(self, project: Project, sandbox: str) -> None:
         self.project = project
@@ -90,7 +90,7 @@ class Worker:
         return self._told(self.outcome("stream", line, options=options, pieces=pieces, reply=reply))
 
     def _told(self, outcome: ToolResult) -> dict[str, Any]:
-        """What came of it, by a file, since the gate bounds what a tool returns."""
+        """The outcome of the command, read from a file, because the gate bounds results."""
         assert outcome.error is None
         told: dict[str, Any] = json.loads(self.result.read_text())
         return told

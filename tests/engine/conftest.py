@@ -37,7 +37,7 @@ Callback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 
 
 class Gate:
-    """A gate for some tools; ``answers`` are those of a person, in order, or a callback; without, nobody is there."""
+    """A gate for some tools; ``answers`` are those of a person, or a callback; without, there is no person."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Gate:
 
     @property
     def happened(self) -> list[Event]:
-        """The events so far, as if no time had passed, and without what a call is known by."""
+        """The events so far, without times and IDs of calls."""
         return [_plain(event) for event in self.events]
 
     @property

@@ -350,7 +350,7 @@ def test_project_hook_is_confined_like_the_shell(hooked: Project) -> None:
 
 
 def test_user_hook_runs_unconfined(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the desktop in its environment, and the whole home to write to, whatever confines the worker."""
+    """With the desktop variables and a writable home, whatever confines the worker."""
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus")
     hooked.write("worker.yaml", WORKER.replace("isolation: off", "network: [example.com]"))
     log = hooked.home / "hooks.log"
@@ -497,7 +497,7 @@ def serve(project: Project, mode: str) -> None:
 
 
 def ask_server(project: Project, *lines: str, **options: Any) -> tuple[Seen, Any]:
-    """Work with somebody there who types these lines; the answer of the session to the server."""
+    """Run a session with a person who types these lines; return its answer to the server."""
     bus, left = EventBus(), list(lines)
 
     def type_line(event: Event) -> None:
@@ -746,7 +746,7 @@ def forge_observers():
 
 @pytest.fixture
 def lines(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What observers of the record were told."""
+    """The lines that observers of the record received."""
     site = hooked.folder.parent / "site"
     entry_points = [f"observer.{name} = following" for name in ("follow", "crash", "wait", "block")]
     write_distribution(site, "following", entry_points, following=FOLLOWER)

@@ -42,7 +42,7 @@ def write(folder: Path, name: str, text: str = "") -> None:
 
 
 async def reasons(folder: Path, *paths: str) -> dict[str, str]:
-    """By path the reason why it asks to write there, and nothing where it does not ask."""
+    """The reason of the question by path, or an empty text without a question."""
     found: dict[str, str] = {}
     async with open_gate(load_worker(folder / "coder.yaml"), workspace=folder) as gate:
         for path in paths:

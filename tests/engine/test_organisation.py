@@ -381,7 +381,7 @@ def test_unnamed_packages_are_not_loaded(policy: Write, project: Project, tmp_pa
 def test_observer_of_an_unnamed_package_is_a_conflict(
     policy: Write, cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not left out, as one that fails would be."""
+    """It is not just left out like a failing observer."""
     site = tmp_path / "site"
     write_distribution(
         site, "forge-watch", ["observer.watch = watching"], watching="raise SystemExit"
@@ -424,7 +424,7 @@ def test_check_lists_every_forbidden_setting(policy: Write, cli: Cli, project: P
 def test_unreliable_policy_file_stops_every_command(
     policy: Write, cli: Cli, tmp_path: Path
 ) -> None:
-    """No mistake of whoever keeps the machine turns it off, and none is left unsaid."""
+    """No mistake of the administrator disables the policy silently."""
     file = policy("allow: {models: ['script:*']}")
     assert run(cli).code == 0
     open_folder = tmp_path / "open"
@@ -492,7 +492,7 @@ def _replace(file: Path, make: Callable[[Path], object]) -> None:
 def test_missing_file_is_no_policy(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, problem: int, code: int
 ) -> None:
-    """The machine's own file, which no test may write: what the system says of it is told here."""
+    """The machine's own file, which no test may write; only the answer of the system is simulated."""
     project.write("worker.yaml", WORKER)
     project.write("script.yaml", "turns: [{text: done}]\n")
     known = os.lstat
@@ -513,7 +513,7 @@ def test_missing_file_is_no_policy(
 def test_home_in_a_rule_is_the_home_of_the_account(
     policy: Write, cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sets HOME moves neither what may run nor what is logged."""
+    """Setting HOME changes neither the allowed workers nor the log."""
     monkeypatch.setenv("HOME", str(project.folder.parent))
     for pattern in ("~/**", f"~/{project.folder.name}/*"):
         policy(f"allow: {{workers: ['{pattern}']}}")
@@ -568,7 +568,7 @@ def test_read_only_commands_load_and_build_nothing_forbidden(
 
 
 def _move(file: Path, to: Path) -> None:
-    """The link is root's; where it leads to is not."""
+    """Replace the file by a link; the link belongs to root, its target does not."""
     to.write_text(file.read_text())
     file.unlink()
     file.symlink_to(to)

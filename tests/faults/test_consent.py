@@ -50,7 +50,7 @@ def start_afresh(asking: Project) -> None:
 
 
 def answer(asking: Project, session: str) -> None:
-    """Say yes to whatever waits; it must be taken."""
+    """Say yes to every pending request; it must be accepted."""
     for row in json.loads(asking.forge("approvals", "list", "--json").stdout):
         if row["session"] == session and row["answer"] is None:
             done = asking.forge("approvals", "answer", session, row["request"], "yes")
@@ -80,7 +80,7 @@ def waiting(log: Path) -> set[str]:
 
 
 def finish_waiting(asking: Project, number: int) -> None:
-    """What waits is done once, and nothing twice."""
+    """Finish the session: every pending call runs once, and none twice."""
     words = {word for log in logs(asking) for word in waiting(log)}
     for log in logs(asking):
         finish(asking, log)

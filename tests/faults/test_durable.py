@@ -50,7 +50,7 @@ def keeper(project: Project) -> Project:
 
 
 def lost(keeper: Project, code: int, *argv: str, stdin: str = "") -> list[str]:
-    """What a power cut after a command may take away."""
+    """The files that a power cut after a command may lose."""
     report = keeper.home.with_name("report")
     command = [sys.executable, str(DURABLE), str(report), *argv]
     with keeper.environment():

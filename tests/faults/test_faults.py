@@ -87,7 +87,7 @@ def the_session(busy: Project) -> Path | None:
 
 
 def points(count: int, seed: int) -> list[list[str]]:
-    """Pairs of moments: where the first work dies, and where the one dies that goes on."""
+    """Pairs of moments: the first kill, and the kill of the resumed process."""
     draw = random.Random(seed)
 
     def point() -> str:
@@ -137,7 +137,7 @@ def test_session_survives_kills_at_many_moments(busy: Project, moments: list[str
 
 
 def test_interrupted_call_asks_before_it_is_repeated(busy: Project) -> None:
-    """The script says the same call again after the crash; it may have run, so nobody may repeat it silently."""
+    """The script repeats the call after the crash; it may have run, so it must ask."""
     busy.write("script.yaml", "turns:\n" + turn(1) + turn(1) + "  - text: done\n")
     work(busy, "after:1")
     path = the_session(busy)

@@ -68,7 +68,7 @@ def killed(busy: Project, number: int, *argv: str) -> tuple[int, int]:
 
 
 def logs(busy: Project) -> list[Path]:
-    """Those that have a line: an empty one is not a session."""
+    """The logs with at least one line: an empty one is not a session."""
     return [
         path for path in sorted((busy.home / "sessions").glob("*.jsonl")) if path.stat().st_size
     ]
@@ -84,7 +84,7 @@ def check_logs(busy: Project, at_least: int, number: int) -> None:
 
 
 def has_ended(busy: Project) -> bool:
-    """Is the end on record, though nobody may have been told? Then there is nothing to resume."""
+    """Return True if the log has the end of the session, so that nothing is left to resume."""
     ends = [read_session(path).lines[-1].data for path in logs(busy)]
     return any(
         line["type"] == "sessionEnd" and line["result"]["response"] == "done" for line in ends
@@ -128,7 +128,7 @@ def survive_fork(busy: Project, number: int) -> int:
 
 
 def survive_undo(busy: Project, number: int) -> int:
-    """Whatever is undone only by half is undone the next time, folders included."""
+    """A half-finished undo is completed the next time, including folders."""
     work = busy.folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     (work / "empty").mkdir(parents=True)
@@ -147,7 +147,7 @@ def survive_undo(busy: Project, number: int) -> int:
 
 
 def tree(folder: Path) -> dict[str, str | None]:
-    """Every name below a folder with what it holds; what a killed process left is swept by the next one."""
+    """Every file below a folder with its content; leftovers of a killed process are removed by the next one."""
     return {
         str(path.relative_to(folder)): path.read_text()
         if path.is_file() and not path.is_symlink()

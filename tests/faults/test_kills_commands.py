@@ -122,7 +122,7 @@ BETWEEN = {"undo": "rename.7", "redo": "rename.5"}
 
 
 def fill_vast(builder: Project) -> dict[str, str]:
-    """Vast files that a command moves; what each of them is called."""
+    """Make huge files for a command to move; return their names."""
     work = fill(builder)
     calls = [{"tool": "shell", "input": {"command": MOVES}}]
     builder.write("script.yaml", json.dumps({"turns": [{"calls": calls}, {"text": "done"}]}))

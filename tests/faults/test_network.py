@@ -363,7 +363,7 @@ def run(project: Project, url: str, *argv: str) -> "subprocess.CompletedProcess[
 def check_end(
     project: Project, done: "subprocess.CompletedProcess[str]", code: int, says: str
 ) -> None:
-    """What holds for every end: the exit code, the object, one sentence, a log that can be read."""
+    """Check every end: the exit code, the result object, one message, a readable log."""
     told = f"{done.stdout}\n{done.stderr}"
     result = json.loads(done.stdout)
     assert (done.returncode, result["exitCode"]) == (code, code), told

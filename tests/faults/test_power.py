@@ -54,7 +54,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def cut(disk: Path, at: int) -> Path:
-    """What the disk holds when so many files are written, as an image; forge stands still while it is copied."""
+    """The content of the disk after some written files, as an image, copied while forge is stopped."""
     command = [
         sys.executable,
         "-m",

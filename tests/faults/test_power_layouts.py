@@ -68,7 +68,7 @@ def states(builder: Project, *argv: str) -> Iterator[tuple[str, State]]:
 
 
 def bring_back(builder: Project, state: State) -> None:
-    """Let there be what a power cut has left."""
+    """Restore the state that a power cut has left."""
     contents = builder.home.with_name("cut.contents")
     made: dict[int, Path] = {}
     for place, found in zip((builder.folder, builder.home), state, strict=True):
@@ -107,7 +107,7 @@ def make(path: Path, node: Node, contents: Path, made: dict[int, Path]) -> None:
 
 
 def next_start(builder: Project, *argv: str, codes: tuple[int, ...] = (0, 3)) -> str:
-    """What forge says when it is started after a power cut."""
+    """The output of forge when it starts after a power cut."""
     done = builder.forge(*argv)
     said = done.stdout + done.stderr
     assert done.returncode in codes, (argv, said)
@@ -174,7 +174,7 @@ def without_home(builder: Project, before: Contents, after: Contents) -> None:
 
 
 def without_work(builder: Project, before: Contents, after: Contents) -> None:
-    """The files of a person were in memory: what cannot be completed is named, and nothing fails."""
+    """The user's files were in memory: changes that cannot be completed are named, and nothing fails."""
     next_start(builder, "undo", "--list")
     next_start(builder, "undo", codes=(0, 1, 3))
     next_start(builder, "doctor", codes=(0, 1))

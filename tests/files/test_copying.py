@@ -35,7 +35,7 @@ def failing(number: int):
 
 @pytest.fixture(params=["range", "sending", "hand"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The way that is left where the ones before it do not work."""
+    """The first copy method that works after the earlier ones fail."""
     if request.param != "range":
         monkeypatch.setattr(os, "copy_file_range", failing(errno.EXDEV), raising=False)
     if request.param == "hand":

@@ -50,7 +50,7 @@ def test_lock_on_a_removed_file_does_not_count(file: Path) -> None:
 def test_lock_belongs_to_the_current_file_of_that_name(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody replaces the file between its opening and its locking."""
+    """The file is replaced between its opening and its locking."""
     os.close(acquire_file_lock(file))
     (new := file.with_name("new")).touch()
     opened = os.open

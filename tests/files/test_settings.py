@@ -40,7 +40,7 @@ def test_unreadable_user_settings_are_an_error(tmp_path: Path, another_user: Non
 
 @pytest.fixture
 def another_user(tmp_path: Path) -> Iterator[None]:
-    """A folder that may not be entered, by somebody for whom that holds."""
+    """A folder without access, for a user who is bound by its mode."""
     (tmp_path / "locked").mkdir(mode=0)
     before = os.geteuid()
     if before == 0:

@@ -67,7 +67,7 @@ class Credulous(InputSchema):
 
 @dataclass(kw_only=True)
 class Taker(Tool):
-    """Takes whatever it is given."""
+    """A tool that accepts any input."""
 
     @cached_property
     def schema(self) -> InputSchema:

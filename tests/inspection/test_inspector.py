@@ -108,7 +108,7 @@ def test_judge_that_exits_is_an_error(cli, worker: Project) -> None:
 
 @pytest.fixture
 def leaving(install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin with a toolset and a model that ends whoever imports it."""
+    """A plugin with a toolset and a model that exits when imported."""
     entries = ("leaving = leaving_module", "model.leaving = leaving_module")
     site = install("forge-tools-leaving", "leaving_module", "import os\nos._exit(0)\n", *entries)
     monkeypatch.syspath_prepend(str(site))

@@ -128,7 +128,7 @@ def settings(project, text: str) -> None:
 
 
 def server(text: str) -> str:
-    """A worker with one MCP server, which nobody starts here."""
+    """A worker with one MCP server that is not started."""
     return (
         f"name: w\nsandbox: {{network: false}}\ntoolsets:\n  mcp:\n    servers:\n      s:\n{text}"
     )

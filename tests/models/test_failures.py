@@ -31,7 +31,7 @@ from tests.support.wire import CLOSE, FINE, OK, answer, wire
 
 
 def failure_of(make: Maker, url: str, silence: float = 10) -> tuple[str, Told]:
-    """The sentence of a turn that fails and the warnings before it, without what only one provider has."""
+    """The message of a failed turn and its warnings, without parts that only one provider has."""
     told: Told = []
 
     async def turn() -> str:
@@ -50,7 +50,7 @@ def failure_of(make: Maker, url: str, silence: float = 10) -> tuple[str, Told]:
 
 
 def same_failure(url: str, silence: float = 10) -> tuple[str, Told]:
-    """The failure that every way to a model tells in the same words."""
+    """The failure that every provider reports in the same words."""
     first, *others = (failure_of(make, url, silence) for make in MAKERS.values())
     assert others == [first, first]
     return first
@@ -166,7 +166,7 @@ def test_silence_has_the_same_message() -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Iterator[Path]:
-    """One that nobody has signed, for 127.0.0.1, with its key in the same file."""
+    """A self-made certificate for 127.0.0.1, with its key in the same file."""
     if shutil.which("openssl") is None:
         pytest.skip("makes a certificate with openssl")
     make = [

@@ -36,7 +36,7 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def heard(provider: str, url: str, turns: int = 1, seconds: float = 15) -> str:
-    """What a model says and calls in so many turns, or the sentence of its failure."""
+    """The text and calls of a model in some turns, or the message of its failure."""
 
     async def story() -> str:
         model, said = MAKERS[provider](url, [], 10), ""

@@ -42,7 +42,7 @@ ALL_SIGNALS = [*SIGNALS, (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
 
 @pytest.fixture
 def gate(tester) -> str:
-    """A pipe that nobody writes into."""
+    """A pipe without a writer."""
     os.mkfifo(tester.folder / "gate")
     return "gate"
 
@@ -282,7 +282,7 @@ def forge_toolsets():
 def test_signal_during_shutdown_is_handled(
     tester, start, install, gate, number: signal.Signals
 ) -> None:
-    """The task is done and its end is on record: what is open is closed all the same."""
+    """The task is done and its end is logged; everything open is still closed."""
     site = install("forge-tools-slow", "slow_tools", CLOSING, "slow = slow_tools")
     tester.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {slow: {}}\n")
     tester.write("script.yaml", "turns: [{text: done}]")

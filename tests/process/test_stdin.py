@@ -22,7 +22,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def pipe(given) -> Callable[[bytes], int]:
-    """Standard input is a pipe that holds these bytes; returns its other end, still open."""
+    """Make standard input a pipe with these bytes; return its other end, still open."""
 
     def make(data: bytes) -> int:
         read, write = os.pipe()

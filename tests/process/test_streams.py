@@ -19,7 +19,7 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 
 @pytest.fixture
 def forge(tester: Project):
-    """Run the worker in a process of its own with these streams; returns how it ended and what it left in its log."""
+    """Run the worker in a process with these streams; return its end and its log."""
 
     def run(*words: str, stdout: object = subprocess.PIPE, stderr: object = subprocess.PIPE):
         done = subprocess.run(

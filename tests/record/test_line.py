@@ -92,7 +92,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:
-    """Whatever a field of this type may hold."""
+    """All values that a field of this type may have."""
     if hint in SCALARS:
         return SCALARS[hint]
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -224,7 +224,7 @@ REQUEST = ApprovalRequest(
     ],
 )
 def test_index_finds_events_by_the_bytes_that_are_written(looked_for: bytes, event: Event) -> None:
-    """They depend on the order of keys: whoever changes it finds out here, and not by lists that are empty."""
+    """They depend on the order of keys: a change of the order fails here."""
     (line,) = lines_of(event)
     assert line.text().encode().count(looked_for) == 1
 

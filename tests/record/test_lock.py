@@ -57,7 +57,7 @@ def locked(path: Path) -> Iterator[os.stat_result]:
 
 
 def told(path: Path) -> str:
-    """What another process hears that wants the lock."""
+    """The message that another process gets for the lock."""
     done = subprocess.run(
         [sys.executable, "-c", TRY, str(path)], capture_output=True, text=True, check=True
     )

@@ -225,7 +225,7 @@ def test_session_is_found_by_id_prefix_or_path() -> None:
 
 
 def test_log_counts_as_missing_only_if_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a new session would take the place of one that could not be seen for a moment."""
+    """Otherwise a new session could replace one that was unreadable for a moment."""
     assert not log_exists(session_file("s1"))
     keep(START)
     assert log_exists(session_file("s1"))

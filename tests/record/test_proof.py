@@ -48,7 +48,7 @@ def answer(project: Project, word: str = "yes") -> int:
 
 
 def answered(project: Project) -> bool | None:
-    """What the list says of the answer."""
+    """The answer in the list."""
     (waiting,) = json.loads(project.forge("approvals", "list", "--json").stdout)
     return waiting["answer"]["approved"] if waiting["answer"] else None
 
@@ -59,7 +59,7 @@ def log(project: Project) -> Path:
 
 
 def resumed(project: Project, *argv: str) -> tuple[int, str]:
-    """How the session ends when nobody can be asked, and what was noted by then."""
+    """The end of the resumed session without a person, and its effects so far."""
     done = project.forge("run", "worker.yaml", "--json", *argv)
     noted = project.folder / "noted.txt"
     status: Any = [json.loads(line) for line in done.stdout.splitlines()]

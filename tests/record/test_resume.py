@@ -86,7 +86,7 @@ def kept(seen: Seen) -> list[Line]:
 
 
 def check(messages: Sequence[Message]) -> None:
-    """The rules of providers: results follow their calls, all of them and at once, and nobody speaks twice."""
+    """Check the rules of providers: results follow their calls, complete and at once, and roles alternate."""
     for before, after in zip(messages, [*messages[1:], None], strict=False):
         if before.calls:
             assert after is not None

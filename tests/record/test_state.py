@@ -64,7 +64,7 @@ def below(*events: Event) -> list[Event]:
 
 
 def story() -> list[Event]:
-    """A child worker that asks, is answered while nobody works, and is resumed; then other tasks and a way back."""
+    """A child worker that asks, is answered later and resumed; then other tasks and an undo."""
     return [
         *(
             START,

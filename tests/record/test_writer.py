@@ -84,7 +84,7 @@ def recorder(log: RecordLog) -> Recorder:
 
 
 def disk(place: Path) -> Callable[[int], None]:
-    """Waits for the disk, which keeps what it has got until then, and nothing that comes later."""
+    """A disk that keeps only the data written before its sync."""
     return lambda descriptor: place.write_bytes(os.pread(descriptor, 1 << 30, 0)) and None
 
 

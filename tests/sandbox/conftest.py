@@ -19,7 +19,7 @@ from tests.support.children import reap_orphans
 
 @pytest.fixture(autouse=True)
 def _no_orphans() -> None:
-    """What commands of earlier tests left behind is not taken for a child of this one."""
+    """Orphans of commands in earlier tests do not count as children of this one."""
     reap_orphans()
 
 
@@ -62,7 +62,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """What the zones lie in: itself outside of every zone."""
+    """The folder of the zones, itself outside of every zone."""
     for name in ("scratch", "output", "src", "outside"):
         (tmp_path / name).mkdir()
     (tmp_path / "outside" / "secret.txt").write_text("secret")

@@ -219,7 +219,7 @@ def lines(table: str) -> list[str]:
 
 
 def stream(pieces: Iterable[str], before: str = "") -> list[str]:
-    """What is told of pieces, or of the characters of a text, after a text in one piece."""
+    """The redacted pieces of a text, as for a text in one piece."""
     told = RedactedStream(REDACTOR)
     return [told.add(before), *map(told.add, pieces), told.close()]
 

@@ -385,7 +385,7 @@ EVERYTHING = re.compile(
 
 
 def tried_everywhere(text: str) -> str:
-    """What a text is without secrets, found the slow way: every kind is tried at every place, in one expression."""
+    """The text without secrets, computed slowly: every kind is tried at every place."""
 
     def mark(match: re.Match[str]) -> str:
         kind = match.lastgroup or ""

@@ -62,7 +62,7 @@ def sandbox(place: Path, text: str) -> Sandbox:
 
 
 def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]:
-    """The processes of a worker, and what is said about them but for the line that names a strong mechanism."""
+    """The processes of a worker, and its notices except the one that names a strong mechanism."""
     said: list[str] = []
 
     def notify(level: str, sentence: str) -> None:

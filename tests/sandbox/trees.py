@@ -101,7 +101,7 @@ def steps(
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """All that can be told of what lies below a folder, but for times."""
+    """All facts about the files below a folder, except times."""
     found: dict[str, tuple[object, ...]] = {}
     first: dict[tuple[int, int], str] = {}
     for folder, folders, files in os.walk(root):

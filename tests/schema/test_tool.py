@@ -45,7 +45,7 @@ def made(**options: Any) -> Tool:
 
 
 def executed(subject: Tool, **args: Any) -> Any:
-    """What the tool gives for these args; only the gate does this outside of tests."""
+    """The result of the tool for these args; outside of tests, only the gate executes tools."""
     return anyio.run(subject.execute, subject.schema.validate(args), CONTEXT)
 
 

@@ -40,7 +40,7 @@ def gate(folder: Path) -> Iterator[Gate]:
 
 @contextmanager
 def stranger(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a child process of this one that forge knows nothing about."""
+    """Start a child process that forge does not manage."""
     process = subprocess.Popen(
         words or ("sleep", "300"), stdout=subprocess.PIPE, start_new_session=True
     )
@@ -69,7 +69,7 @@ def sleepers(tag: str) -> list[int]:
 
 
 def children() -> list[int]:
-    """Return the child processes of this one, dead or alive, except those that serve other tests."""
+    """Return the children of this process, dead or alive, except those that serve other tests."""
     found = []
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):  # a thread may have ended meanwhile

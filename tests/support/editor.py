@@ -19,7 +19,7 @@ Answer = Callable[[Any, list[schema.PermissionOption]], Awaitable[Any]]
 
 @dataclass
 class Person(acp.Client):
-    """The person at the editor, who answers questions in order and sees what is shown."""
+    """The person at the editor, who answers questions in order and sees the shown text."""
 
     answers: list[str] = field(default_factory=list)
     """Option ids, or ``cancelled``, ``error``, ``nonsense`` and ``silence``."""

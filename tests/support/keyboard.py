@@ -67,7 +67,7 @@ def writer(project: Project) -> Project:
 
 
 class Keyboard:
-    """A forge on a terminal: what it shows, and keys to press."""
+    """A forge on a terminal: its screen, and keys to press."""
 
     def __init__(self, child: "pexpect.spawn[str]") -> None:
         self.child = child
@@ -112,12 +112,12 @@ class Keyboard:
         return self.seen.replace("\r", "").split("\n")
 
     def screen(self, columns: int = 100, rows: int = 50) -> list[str]:
-        """What somebody sees of it by now, line by line."""
+        """The visible lines of the screen."""
         return Screen(columns, rows).feed(self.seen).lines
 
     @property
     def text(self) -> str:
-        """Everything that was shown, as one line: a narrow terminal wraps where it likes."""
+        """All shown text as one line, because a narrow terminal wraps anywhere."""
         return re.sub(r"\s+", " ", self.seen)
 
 

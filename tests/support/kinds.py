@@ -51,7 +51,7 @@ def result_strategies(
     mimes: Strategy = ANY_MIME,
     kinds: Strategy = OWN_KIND,
 ) -> dict[type[Any], Strategy]:
-    """A strategy for each kind of result that consists of texts; what is in them is given."""
+    """A strategy for each kind of result that consists of texts, with given texts."""
     numbers = st.integers(0, 99)
     maybe = st.none() | words
     names = st.lists(words, max_size=3).map(tuple)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def as_owner(do: Callable[[], object]) -> bool:
-    """Do something in a process that may do what an ordinary owner may, also where this is root; did it work?"""
+    """Run a function in a process with the rights of an ordinary owner, also as root; return its success."""
     child = os.fork()
     if child == 0:
         try:

@@ -65,7 +65,7 @@ def dotted(path: str) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """The tests to run, and those that are left to ``nox -s tests``."""
+    """The tests to run, and the tests left to ``nox -s tests``."""
 
     tests: tuple[str, ...]
     left_out: tuple[str, ...]

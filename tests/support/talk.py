@@ -13,7 +13,7 @@ DEADLINE = 60
 
 
 class UI:
-    """Notes what happens, and does something at the first event of a name."""
+    """Records events, and runs an action at the first event of a name."""
 
     def __init__(
         self, bus: EventBus, *, answers: bool = False, **reactions: Callable[[Event], None]

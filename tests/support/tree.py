@@ -161,7 +161,7 @@ class Tree:
 
     @property
     def notes(self) -> list[str]:
-        """What the tools noted, in order."""
+        """The notes of the tools, in order."""
         file = self.project.folder / "notes.txt"
         return file.read_text().splitlines() if file.exists() else []
 

@@ -51,7 +51,7 @@ def outcome(project: Project, tool: str, **args: Any) -> ToolResult:
 
 
 def problem_of(project: Project, module: str, *tools: str) -> str:
-    """What is wrong, with the worker's file called WORKER and the module's TOOLS."""
+    """The problem, with the worker's file named WORKER and the module TOOLS."""
     file = worker(project, module, *tools)
     with pytest.raises(WorkerError) as caught:
         project.run("never said")

@@ -52,7 +52,7 @@ ENOUGH = 60_000
 
 
 class Hands:
-    """Calls tools the way a model would; whoever is asked says yes, or what ``answers`` say."""
+    """Calls tools as a model would; each question gets a yes, or the next of ``answers``."""
 
     def __init__(self, answers: Iterable[ApprovalDecision | bool] | None) -> None:
         self.asked: list[ApprovalRequest] = []
@@ -291,7 +291,7 @@ async def test_each_line_for_a_bare_shell_is_judged(opened: Open, project: Proje
 
 @LEVELS
 async def test_reading_set_covers_only_plain_forms_in_sessions(opened: Open, level: str) -> None:
-    """Nothing holds a session to reading, also where lines of the tool ``shell`` are."""
+    """No confinement limits a session to reading, even if it limits lines of the tool ``shell``."""
     async with opened(level=level, rules="      - {use: reading}\n") as hands:
         await hands.start("bash")
         await hands.write("ls | head -1\n")

@@ -131,7 +131,7 @@ def offered(project: Project) -> tuple[str, ...]:
 
 
 def problem_of(project: Project) -> str:
-    """What is wrong, with the worker's file called WORKER."""
+    """The problem, with the worker's file named WORKER."""
     with pytest.raises(WorkerError) as caught:
         project.run("never said")
     assert caught.value.exit_code == 3

@@ -76,7 +76,7 @@ def told(project: Project, command: str, **args: Any) -> Custom:
 
 
 def verdict(project: Project, command: str) -> str:
-    """The verdict on a line, with nobody there to ask; a line that is let through is run."""
+    """The verdict on a line without a person; an allowed line is run."""
     return shell(project, command).of(ApprovalDecided)[0].verdict
 
 

@@ -123,7 +123,7 @@ def test_path_outside_all_zones_is_refused_in_every_spelling(
 
 
 def test_results_name_files_in_a_reusable_form(project: Project) -> None:
-    """What a search answers is an argument for the next call, and a path for a command in the working directory."""
+    """A search result is an argument for the next call, and a path for a command in the working directory."""
     project.write("work/worker.yaml", f"name: w\n{ZONES}{TOOLS}")
     project.write("work/near/a.txt", "here\n")
     project.write("far/d.txt", "here\n")

@@ -45,7 +45,7 @@ def refused(project: Project) -> str:
 
 
 class Reader:
-    """A model that tells what it was given."""
+    """A model that repeats its input."""
 
     name = "reader"
     context_window = None
@@ -190,7 +190,7 @@ def test_worker_named_like_another_tool_is_a_conflict(project: Project) -> None:
 
 
 def ask(project: Project, *attachments: str, **more: str) -> tuple[Seen, Reader]:
-    """Let the boss give a task with files; the helper tells what it got."""
+    """Let the boss give a task with files; the helper repeats its input."""
     model = Reader()
     project.write("helper.yaml", "name: helper\n")
     asked = {"input": "look", "attachments": list(attachments)}

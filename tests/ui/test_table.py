@@ -21,7 +21,7 @@ ROWS = [
 
 
 def printed(columns, rows, width: int) -> list[str]:
-    """What a terminal of that width shows."""
+    """The output for a terminal of that width."""
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, width))
     with (

@@ -22,7 +22,7 @@ CONCURRENCY = 6
 def lose_machines(
     sorter: Sorter, forge: "subprocess.Popen[str]", draw: random.Random, kills: int, each: int
 ) -> str:
-    """Kill a Dask worker that has worked on an item, each time so many items have ended; returns what was told."""
+    """Kill a Dask worker that ran an item after each given number of ended items; return the output."""
     watch = threading.Timer(150, forge.kill)
     watch.start()
     finished = 0

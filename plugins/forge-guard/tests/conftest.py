@@ -83,7 +83,7 @@ class Machine:
         }.get(tool, f".{tool}/settings.json")
 
     def asked(self, name: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
-        """What Claude Code gives its hook."""
+        """The input that Claude Code passes to its hook."""
         return {
             "session_id": "5f0c1a52-7f7d-4f7e-a6cc-3f1a3e0f6f0b",
             "transcript_path": str(self.home / ".claude/projects/p/5f0c1a52.jsonl"),
@@ -109,7 +109,7 @@ class Machine:
 
 
 def residents(home: Path) -> list[int]:
-    """The resident gates that lie in this home, by what holds their sessions open."""
+    """The resident gates in this home, found by their open session locks."""
     if not (home / ".forge" / "sessions").exists():
         return []
     listed = subprocess.run(

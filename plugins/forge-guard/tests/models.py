@@ -25,7 +25,7 @@ class Script:
 
     @property
     def told(self) -> str:
-        """Everything that the model was told, results of its calls included."""
+        """All input of the model, including results of its calls."""
         return json.dumps(self.seen, ensure_ascii=False)
 
     def next(self, body: Any) -> Call | None:

@@ -85,7 +85,7 @@ def test_a_confined_line_writes_in_the_project_only(machine: Machine) -> None:
 
 @pytest.mark.parametrize("isolation", ["off", "auto"])
 def test_reading_set_allows_only_plain_forms(machine: Machine, isolation: str) -> None:
-    """A tool runs its commands itself, so that nothing holds them to reading, whatever the policy says."""
+    """A tool runs its commands itself, so no confinement limits them, whatever the policy says."""
     machine.guard("install", "claude", "--project")
     machine.policy.write_text(
         machine.policy.read_text().replace("isolation: off", f"isolation: {isolation}")

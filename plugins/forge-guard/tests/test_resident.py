@@ -23,7 +23,7 @@ def until(done: object, what: str) -> None:
 
 
 def has_ended(process: int) -> bool:
-    """Is it gone, or left only for whoever should have waited for it?"""
+    """Return True if the process is gone, or is a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except FileNotFoundError:

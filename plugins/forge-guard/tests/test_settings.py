@@ -104,7 +104,7 @@ def test_links_and_existing_settings_are_kept(machine: Machine) -> None:
 
 @pytest.mark.parametrize("place", ["--project", "--user"])
 def test_empty_folder_is_kept_after_removal(machine: Machine, place: str) -> None:
-    """Neither the project nor the home goes, though nothing else is in them."""
+    """The project and the home stay, although nothing else is in them."""
     empty = machine.project / "a" / "b"
     machine.project, machine.home = empty / "project", empty / "home"
     machine.project.mkdir(parents=True)

@@ -83,7 +83,7 @@ models: {"counting:boss": {price: {input: 1000000, output: 1000000, cache_read: 
 
 @dataclass
 class Collector:
-    """What came in: spans by name, and the last value of each counter by its name and some of its attributes."""
+    """Received data: spans by name, and the last value of each counter by name and some attributes."""
 
     url: str = ""
     spans: list[Any] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Collector:
         return {span.name: names.get(span.parent_span_id, "") for span in self.spans}
 
     def decisions(self) -> dict[str, dict[str, Any]]:
-        """By span, what was decided."""
+        """Decisions by span."""
         return {span.name: attributes(event) for span in self.spans for event in span.events}
 
 

@@ -38,7 +38,7 @@ def run(project: Project, env: dict[str, str], *more: str) -> subprocess.Complet
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collector, str]]:
-    """What a collector got of one run, and the id of its session."""
+    """The data that a collector received from one run, and the ID of its session."""
     with pytest.MonkeyPatch.context() as patch, listening(Collector()) as collector:
         project = make_project(tmp_path_factory.mktemp("ran"), patch)
         env = settings(

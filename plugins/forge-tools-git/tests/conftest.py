@@ -52,7 +52,7 @@ class Repo:
         self.git("commit", "--quiet", "--allow-empty", "-m", message)
 
     def worker(self, section: str = "{}", sandbox: str = "{isolation: auto}") -> None:
-        """The worker lies outside of the repository, beside it."""
+        """Write the worker file beside the repository, outside of it."""
         file = self.folder.parent / "worker.yaml"
         file.write_text(
             f"name: committer\ninstructions: Work.\ntoolsets:\n  git: {section}\nsandbox: {sandbox}\n"

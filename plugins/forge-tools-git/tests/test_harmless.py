@@ -112,7 +112,7 @@ def submodule(repo: Repo, program: str) -> None:
 
 @trap
 def missing_objects(repo: Repo, program: str) -> None:
-    """A partial clone fetches what is missing by a program of its remote."""
+    """A partial clone fetches missing objects with a program of its remote."""
     blob = repo.git("rev-parse", "HEAD:a").strip()
     (repo.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
     for key, value in {
@@ -128,7 +128,7 @@ def missing_objects(repo: Repo, program: str) -> None:
 
 @pytest.fixture
 def repo(repo: Repo) -> Repo:
-    """Where nothing is confined: a trap that springs would do its harm."""
+    """A repository without confinement, so that a started program would have an effect."""
     repo.worker(sandbox="{isolation: off}")
     return repo
 

@@ -116,7 +116,7 @@ def site(make_site: Callable[..., Site]) -> Site:
 
 @dataclass
 class Internet:
-    """What names resolve to, answer after answer, and which public addresses lead to 127.0.0.1."""
+    """The answers of name lookups, in order, and public addresses that lead to 127.0.0.1."""
 
     names: dict[str, list[Sequence[str]]] = field(default_factory=dict)
     public: set[str] = field(default_factory=set)

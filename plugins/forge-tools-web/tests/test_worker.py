@@ -30,7 +30,7 @@ def test_every_call_asks_by_default(worker: Worker, site: Site) -> None:
 
 
 class Listening:
-    """A model that keeps what it is told, and has nothing to say."""
+    """A model that stores its requests and answers nothing."""
 
     name, context_window = "listening", None
 

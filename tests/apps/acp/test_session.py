@@ -113,7 +113,7 @@ def use(helper: Project, warm: Warm) -> Callable[..., Any]:
 
 
 def calling(*calls: str) -> str:
-    """A script that makes these calls, a turn each, and says then what it heard."""
+    """A script that makes these calls, one in each turn, and then repeats its input."""
     turns = "".join(f"  - calls: [{call}]\n" for call in calls)
     return f'turns:\n{turns}  - text: "heard: {{result}}"\n  - text: "heard: {{task}}"\n'
 
@@ -733,7 +733,7 @@ def test_servers_of_the_editor_are_used_if_the_worker_allows_it(
 
 
 def test_question_without_a_call_is_shown_as_a_call() -> None:
-    """A command that runs wants to connect: editors have no button for what they have not been shown."""
+    """A running command wants to connect: editors can only ask about a call that they have shown."""
     asks = ApprovalRequest(
         "r1",
         "network_1",

@@ -459,7 +459,7 @@ def test_impossible_batch_is_one_message_without_side_effects(
 
 
 def test_each_item_has_the_folders_of_its_zones(cli, project: Project) -> None:
-    """Also where a tool of the item before has removed one."""
+    """Also if a tool of the previous item has removed one."""
     project.write("tools.py", "import shutil\n\n\ndef clear() -> None:\n    shutil.rmtree('out')\n")
     project.write(
         "script.yaml",
@@ -515,7 +515,7 @@ def test_results_with_an_empty_journal_are_not_repeated(cli, project: Project) -
 
 
 def test_power_cut_leaves_no_item_with_another_session(cli, project: Project, monkeypatch) -> None:
-    """What is on the disk when an item begins and when it is told that it has ended."""
+    """The files on disk when an item starts and when its end is reported."""
     disk = {"items.results.jsonl": b"", "items.results.jsonl.journal": b""}
     begun: list[str] = []
 

@@ -94,7 +94,7 @@ def test_every_item_of_many_is_completed_exactly_once(
 def test_batch_continues_despite_leftovers_of_a_killed_process(
     cli, start, project: Project
 ) -> None:
-    """Logs that are empty, torn or full of zeros, parts of logs, locks and answers of nobody."""
+    """Empty, torn or zeroed logs, parts of logs, locks and answers."""
     left = ["", '{"v": 1, "seq"', "\0" * 64]
     write_items(sorter(project), {"i0": ""} | {f"i{index}": "hang" for index in range(1, 7)})
     words = ("batch", "worker.yaml", "items.jsonl", "--json", "--concurrency", "6")

@@ -21,7 +21,7 @@ AN_ITEM = 1500
 
 
 def forge(project: Project, *argv: str) -> tuple[str, int]:
-    """What it printed, and its peak of memory in bytes."""
+    """Run forge; return its output and its peak memory in bytes."""
     env = {**os.environ, "FORGE_HOME": str(project.home)}
     with subprocess.Popen(
         [sys.executable, "-m", "forge_cli", *argv],

@@ -89,7 +89,7 @@ def serving(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
             provider.answer(self)
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads along."""
+            """Log nothing."""
 
     class Quiet(http.server.ThreadingHTTPServer):
         daemon_threads = True

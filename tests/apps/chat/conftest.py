@@ -65,7 +65,7 @@ toolsets:
 
 
 class Window:
-    """What somebody sees of a conversation, and the keyboard before it."""
+    """The visible screen of a conversation, and its keyboard."""
 
     def __init__(self, child: "pexpect.spawn[str]", columns: int, rows: int) -> None:
         self.child, self.columns, self.rows = child, columns, rows
@@ -99,7 +99,7 @@ class Window:
         return self.wait(lambda screen: text not in screen, f"the end of {text!r}")
 
     def ready(self) -> "Window":
-        """The line that is typed stands there, and nothing runs."""
+        """Wait until the input line is shown and nothing runs."""
         self.wait(lambda screen: self.is_idle(screen), "an empty line to type in")
         return self
 

@@ -87,7 +87,7 @@ def asker(project: Project) -> Project:
 
 
 def answering(project: Project, mode: str, tool: str, **answer: Any) -> tuple[str, list[Any]]:
-    """What the tool returns when the user answers this, and the forms that were put."""
+    """The result of the tool after this answer of the user, and the forms that were sent."""
     forms = list[Any]()
 
     async def put(context: Any, params: Any) -> mcp_types.ElicitResult:

@@ -71,7 +71,7 @@ def call_request(id: int, name: str, **args: Any) -> dict[str, Any]:
 
 
 def exchange(server: Started, *messages: dict[str, Any] | str) -> tuple[Done, list[dict[str, Any]]]:
-    """Send lines, close the input, and read what came back; nothing but messages may have."""
+    """Send lines, close the input, and return the answers; all of them must be messages."""
     lines = [each if isinstance(each, str) else json.dumps(each) for each in messages]
     out, err = server.process.communicate("".join(f"{line}\n" for line in lines), timeout=60)
     return Done(server.process.returncode, out, err), [
@@ -102,7 +102,7 @@ async def agree(context: Any, params: Any) -> mcp_types.ElicitResult:
 
 
 async def use_everything(client: Client) -> list[str]:
-    """A call that runs, one that asks, and a task for the worker."""
+    """Make a call that runs, one that asks, and give the worker a task."""
     wanted = [("peek", {}), ("echo", {"text": "hi"}), ("run_tester", {"task": "it"})]
     results = [await client.call_tool(name, args) for name, args in wanted]
     assert not any(result.is_error for result in results), results

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 async def eventually(found: Callable[[], Any]) -> Any:
-    """Look again and again for something that nobody announces; what was found."""
+    """Check repeatedly for something without an event; return it."""
     with anyio.fail_after(WAIT):
         while not (value := found()):  # noqa: ASYNC110
             await anyio.sleep(0.01)
@@ -37,7 +37,7 @@ async def eventually(found: Callable[[], Any]) -> Any:
 
 @dataclass(eq=False)
 class FakeTab:
-    """What a tab has been sent, and what it would show of it."""
+    """The events that a tab received, and the state that it would show."""
 
     objects: list[Json] = field(default_factory=list)
     entries: dict[str, Json] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class FakeTab:
         return str(self.states.get("status", {}).get("state"))
 
     async def wait(self, found: Callable[["FakeTab"], Any]) -> Any:
-        """Until something holds; what it is."""
+        """Wait until a condition is true; return its value."""
         with anyio.fail_after(WAIT):
             while not (value := found(self)):
                 self.news = anyio.Event()
@@ -106,7 +106,7 @@ class FakeTab:
 
 @dataclass
 class Browser:
-    """Somebody who has the address of a server."""
+    """A user with the address of a server."""
 
     client: httpx2.AsyncClient
     serving: Serving
@@ -132,7 +132,7 @@ class Browser:
     async def open(
         self, session: str, after: str | None = None, tab: FakeTab | None = None
     ) -> FakeTab:
-        """A tab, once it has been told everything so far."""
+        """Open a tab that has received all events so far."""
         tab = tab or FakeTab()
         tab.scope, tab.ended = anyio.CancelScope(), False
         tab.states.pop("ready", None)
@@ -204,7 +204,7 @@ def play(
     worker: str = "",
     **options: Any,
 ) -> Any:
-    """Let somebody do something with a page, and return what they found."""
+    """Run a story of a user with a page, and return its result."""
 
     async def work() -> Any:
         with anyio.fail_after(60):

@@ -47,7 +47,7 @@ toolsets: {custom: {module: ./tools.py, tools: [stay], approval: {default: preAp
 
 
 class Page:
-    """A server, and somebody who has read its address."""
+    """A server, and a user who has read its address."""
 
     def __init__(self, started: Started) -> None:
         self.started = started

@@ -39,7 +39,7 @@ def clerk(project: Project) -> Project:
 
 @pytest.fixture
 def ask(clerk: Project, cli: Cli) -> Ask:
-    """Works through command lines, each with its answer; None leaves one to nobody, as without a terminal."""
+    """Run command lines, each with its answer; None leaves the question unanswered."""
 
     def work(*lines: tuple[str, str | None], worker: str = "worker.yaml") -> str:
         script(clerk, calls(*(call("shell", command=line) for line, _ in lines)), "Done.")

@@ -151,7 +151,7 @@ def test_models_and_aliases_of_the_config_are_listed(cli, project) -> None:
 
 
 class LocalServer:
-    """A server that tells its models, or whatever else it is given."""
+    """A server that returns its models, or another given answer."""
 
     def __init__(self, body: bytes, status: int = 200) -> None:
         self.seen: list[tuple[str, str | None]] = []
@@ -166,7 +166,7 @@ class LocalServer:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nobody reads along."""
+                """Log nothing."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"

@@ -162,7 +162,7 @@ def test_unwritable_folder_is_an_error(cli: Cli, project: Project, need) -> None
 
 
 def put_on_path(package: Path, site: Path) -> None:
-    """Install a package without pip: its code, and what its pyproject says."""
+    """Install a package without pip: its code and its metadata."""
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     shutil.copytree(package / "src", site, dirs_exist_ok=True)
     required = f"Summary: {project['description']}\n" + "".join(

@@ -475,7 +475,7 @@ def test_unreadable_worker_is_an_error(cli, project: Project) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["git", "web"])
 def test_plugins_of_this_repository_pass_in_any_folder(project: Project, name: str) -> None:
-    """Where there is neither a repository nor git nor a zone, tools say so, and that is as it should be."""
+    """Without a repository, git or a zone, tools report that, which is correct."""
     programs = project.folder / "bin"
     programs.mkdir()
     for program in ("bash", "bwrap"):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Traffic:
-    """Requests that end when they are told to."""
+    """Requests that end on demand."""
 
     def __init__(self, pace: SharedPace) -> None:
         self.pace = pace

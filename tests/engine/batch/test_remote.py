@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Hosted:
-    """The smallest executor of another process: what an ItemHost says goes straight to RemoteWork, and back."""
+    """The smallest remote executor: it passes messages between an ItemHost and RemoteWork."""
 
     def __init__(self, env: ExecutorEnv, group: TaskGroup) -> None:
         self.remote, self.group = env.remote, group
@@ -70,7 +70,7 @@ async def test_remote_host_keeps_the_contract(tmp_path: Path) -> None:
 
 @pytest.mark.long
 async def test_items_do_not_share_a_limit_of_turns(project: Project) -> None:
-    """Fifty turns are the limit of each item where nobody states one; a host has many items."""
+    """The default limit of 50 turns applies to each item; a host has many items."""
     worker = project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")
     project.write("script.yaml", "turns: [{text: done}]")
     performer = ItemPerformer(RunOptions(worker=str(worker)), Budget(Limits(max_tokens=1000), None))

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 def refused(
     name: str, status: Any, sentence: str, args: dict[str, Any] | None = None
 ) -> list[Event]:
-    """All that happens for a call that nobody is asked about: it is taken up, and it has its result."""
+    """All events of a call without a question: its start and its result."""
     return [
         ToolStarted("c1", name, args or {}),
         ToolResult("c1", name, status, Text(sentence), 0, sentence),
@@ -224,7 +224,7 @@ async def test_asked_call_over_the_bus_has_the_same_events(gate: OpenGate) -> No
 
 @pytest.mark.parametrize("spoil", ["word", "preview", "answer", "event"])
 async def test_executed_call_is_the_approved_one(gate: OpenGate, spoil: str) -> None:
-    """Nobody who looks at the args of a call can change them."""
+    """Code that inspects the args of a call cannot change them."""
 
     def spoiled(args: Any, who: str) -> None:
         if who == spoil:

@@ -310,7 +310,7 @@ def test_second_answer_counts_after_a_change(project: Project) -> None:
 def test_file_that_keeps_changing_is_an_error(
     project: Project, tool: str, args: dict[str, Any], zone: str
 ) -> None:
-    """Also where its zone would let it be changed, and only the worker asks."""
+    """Also if its zone allows the change, and only the worker asks."""
     zones = f"[{{name: w, path: ., mode: rw, approval: {{write: {zone}, delete: {zone}}}}}]"
     asks = f"{{filesystem: {{approval: {{tools: {{{tool}: ask}}}}}}}}"
     project.write("worker.yaml", f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {asks}\n")

@@ -143,7 +143,7 @@ async def test_every_exception_of_a_sync_tool_becomes_a_result(
 
 
 def without_place(sentence: str | None) -> str:
-    """What a tool raised, without the line where it did."""
+    """The error of a tool, without its line."""
     return re.sub(r" \(test_guard_execution\.py:\d+\)$", "", sentence or "")
 
 

@@ -88,7 +88,7 @@ def change(bus: EventBus, *mode: str) -> None:
 def made(
     worker: Project, mode: str, tool: str, args: dict[str, Any], **options: Any
 ) -> tuple[str, UI]:
-    """The status of one call of the model in a mode; everything that asks is refused. With what was seen."""
+    """Make one call of the model in a mode and refuse all questions; return its status and the events."""
     bus = EventBus()
     ui = UI(bus, answers=True)
 

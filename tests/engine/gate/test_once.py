@@ -60,7 +60,7 @@ def store(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def shown(seen: Seen) -> list[tuple[str, str]]:
-    """What was asked: the tool, and what the person was shown."""
+    """The requests: the tool, and the shown text."""
     return [
         (request.tool_name, request.preview.text()) for request in seen.asked if request.preview
     ]

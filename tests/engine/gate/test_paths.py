@@ -276,7 +276,7 @@ def test_file_replaced_between_approval_and_write_asks_again(
 
 
 def test_link_changed_after_judging_is_judged_again(worker: Project) -> None:
-    """Judged while it leads to a file that may be written, opened while it leads to one that asks."""
+    """Judged while it leads to a writable file, opened while it leads to a file that asks."""
     link = worker.folder / "free/link"
     link.symlink_to("a.txt")
 

@@ -147,7 +147,7 @@ def every(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def files(*folders: Path) -> dict[str, bytes | None]:
-    """Everything that lies there, but for what forge keeps for itself."""
+    """All files in the folder, except those of forge."""
     own = {"cache", "__pycache__", ".stats.jsonl"}
     paths = [path for folder in folders for path in folder.rglob("*") if not own & {*path.parts}]
     return {str(path): path.read_bytes() if path.is_file() else None for path in paths}

@@ -35,7 +35,7 @@ def worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def asked(
     worker: Project, *lines: str, answer: ApprovalDecision, mode: str = "ask", **options: Any
 ) -> UI:
-    """Have lines run in a session, where somebody answers the question that is kept, and says yes to all others."""
+    """Run lines in a session with a person who answers the rule question, and says yes to all others."""
     return asked_of(
         worker,
         *[calls(call("shell", command=line)) for line in lines],

@@ -104,7 +104,7 @@ def test_plugin_files_are_protected(project: Project) -> None:
 
 
 def test_changed_plugin_file_is_another_plugin(project: Project) -> None:
-    """What was approved of one content does not hold for another."""
+    """Approval of one content does not cover another."""
     path = project.write("hooks.py", HOOKS)
     worker = load_worker(project.write("worker.yaml", WORKER))
     with project.environment():

@@ -263,7 +263,7 @@ List = Callable[..., dict[str, Any]]
 def rows(
     project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> List:
-    """The rows of plugins as the command prints them; what it imported is forgotten, as in a new process."""
+    """The rows of plugins as the command prints them, with imports forgotten as in a new process."""
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("FORGE_HOME", str(project.home))
 

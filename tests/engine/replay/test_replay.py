@@ -79,7 +79,7 @@ def clerk(project: Project) -> Project:
 
 
 def recording(*sessions: Seen, file: str = "record.jsonl") -> Recording:
-    """What was seen, read back as from a file; several of them are one session that was resumed."""
+    """A recording of the seen events; several of them are one resumed session."""
     lines = [
         Line.read(Line(line.data).text().encode()) for seen in sessions for line in seen.record
     ]
@@ -628,7 +628,7 @@ def test_old_records_without_system_and_specs_are_compared_as_a_whole(adder: Pro
 
 
 class Narrow:
-    """A model that can hold little: it counts three bytes as a token, and refuses more than ``holds`` of them."""
+    """A model with a small window: three bytes are a token, and it refuses more than ``holds`` tokens."""
 
     def __init__(self, *turns: Any, window: int | None, holds: int) -> None:
         self.name, self.context_window, self.holds = "narrow:test", window, holds

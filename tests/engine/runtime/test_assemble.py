@@ -125,7 +125,7 @@ def write_toolsets(project: Project, toolsets: str) -> Path:
 
 
 def problem_of(project: Project, toolsets: str) -> str:
-    """What is wrong with the worker, its file called FILE."""
+    """The problem of the worker, with its file named FILE."""
     file = write_toolsets(project, toolsets)
     with pytest.raises(WorkerError) as caught:
         project.run("never said")

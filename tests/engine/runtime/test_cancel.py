@@ -260,7 +260,7 @@ SERVER = "from mcp.server import MCPServer; MCPServer('m').run()"
 
 @pytest.mark.parametrize("closing", [False, True])
 def test_server_neither_delays_nor_swallows_a_cancellation(held: Project, *, closing: bool) -> None:
-    """One that says nothing while it is connected to, and one that is being closed."""
+    """A server that never answers a connection, and one that is being closed."""
     server = json.dumps({"command": PYTHON, "args": ["-c", SERVER]})
     toolsets = f"toolsets: {{mcp: {{servers: {{m: {server}}}}}}}\n" if closing else MUTE
     held.write("worker.yaml", f"name: w\n{toolsets}")

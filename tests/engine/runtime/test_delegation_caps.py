@@ -243,7 +243,7 @@ def test_blocking_default_covers_only_child_tools_without_own_approval(
 
 
 def test_child_may_pre_approve_what_asks_in_the_caller(tree: Tree) -> None:
-    """Consent is each worker's own; only what is blocked goes down."""
+    """Each worker has its own approvals; only blocks apply to children."""
     tree.boss(allowed("helper"), "shell: {}")
     assert statuses(helped(tree, call("shell", command="true"), more="", toolsets=(FREE,))) == [
         "success"

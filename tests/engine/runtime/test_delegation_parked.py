@@ -26,7 +26,7 @@ TURNS = [ASK_HELPER, "boss: {result}"]
 
 @pytest.fixture
 def chain(tree: Tree) -> Tree:
-    """boss calls helper, which calls leaf, which makes a call that asks after one that does not."""
+    """boss calls helper, which calls leaf, which makes a call and then one that asks."""
     leaf = [calls(call("note", text="before")), calls(call("risky", text="x")), "leaf: {result}"]
     tree.worker("leaf", *leaf, toolsets=(custom("note", "risky"),))
     tree.worker(

@@ -52,7 +52,7 @@ def held(tree: Tree) -> Tree:
 
 
 def when_held(act: Callable[[], object]) -> EventBus:
-    """A bus on which something happens as soon as the tool that holds does."""
+    """A bus with an action as soon as the holding tool runs."""
     bus = EventBus()
 
     def watch(event: Event) -> None:

@@ -56,7 +56,7 @@ def go(
 
 
 def said(session: str) -> list[str]:
-    """What a model would read when the session is resumed."""
+    """The messages that a model would get on resume."""
     lines = read_readable(find_own_session(session)).lines
     return [
         message.text

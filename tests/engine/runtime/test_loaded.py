@@ -214,7 +214,7 @@ def test_files_after_all_libraries_count_only_as_modules_that_python_loads_itsel
 
 
 def test_package_imported_from_a_project_asks(folder: Folder) -> None:
-    """A finder of editable installs says where it is, and a namespace has no file of its own."""
+    """An editable install has a finder that names its place, and a namespace has no file."""
     folder.write("src/one/__init__.py")
     folder.write("src/many/part/__init__.py")
     folder.write(

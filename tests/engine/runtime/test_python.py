@@ -60,7 +60,7 @@ def home(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 async def outcomes(
     worker: Worker, *made: dict, asked: Callable[[ApprovalRequest], ApprovalDecision] | None = None
 ) -> list[str]:
-    """How these calls of the model end, with somebody who answers."""
+    """The results of these calls of the model, with a person who answers."""
     seen: list[ToolResult] = []
     model = scripted_model(calls(*made), "done")
     with anyio.fail_after(60):

@@ -95,7 +95,7 @@ def test_time_limit_ends_a_hanging_tool(worker: Project) -> None:
 
 
 class Talker:
-    """A model that never stops calling, and says what it uses."""
+    """A model that never stops calling, and reports its usage."""
 
     name, context_window = "talker:x", None
 
@@ -116,7 +116,7 @@ def test_tokens_are_added_up(worker: Project) -> None:
 
 
 def sayer() -> Listener:
-    """A model that answers at once, in two parts, and says what it uses."""
+    """A model that answers at once, in two parts, and reports its usage."""
     used = Usage(input_tokens=50, output_tokens=10, cache_read_tokens=15)
     return Listener(
         [TextDelta("The "), TurnEnd("max_tokens", used)],

@@ -15,7 +15,7 @@ DOLLAR = StatedPrice(1, 1)
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that advances on demand."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -25,7 +25,7 @@ class Clock:
 
 
 def reached(budget: Budget) -> str | None:
-    """Take a turn; the sentence of the limit that stands in its way, or None."""
+    """Take a turn; return the message of an exceeded limit, or None."""
     try:
         budget.start_turn()
     except LimitReached as limit:

@@ -427,7 +427,7 @@ def test_partial_character_waits_for_its_rest(worker: Project) -> None:
 async def test_late_subscriber_gets_the_whole_answer(
     worker: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is shown while nobody listens; a secret of which the beginning came before is one all the same."""
+    """Nothing is shown without a subscriber; a secret is redacted even if it began before."""
     monkeypatch.setenv("MY_TOKEN", "tops3cretvalue")
     bus, heard = EventBus(), list[Event]()
 

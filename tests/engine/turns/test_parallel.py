@@ -61,7 +61,7 @@ def told(*made: ToolCall) -> Listener:
 
 
 def read_by(model: Listener) -> Message:
-    """What the model read of its calls."""
+    """The results that the model received."""
     return model.requests[1].messages[-1]
 
 

@@ -55,7 +55,7 @@ class Cut(str):
 
 
 class Reader:
-    """A model with a window, which counts three bytes as a token, and refuses more than ``holds`` of them."""
+    """A model with a window: three bytes are a token, and it refuses more than ``holds`` tokens."""
 
     name = "reader:test"
 
@@ -120,7 +120,7 @@ def texts(request: ModelRequest) -> Iterator[str]:
 
 
 def check(messages: Sequence[Message]) -> None:
-    """What every provider wants of a history."""
+    """Check the requirements of every provider on a history."""
     assert messages[0].role == "user"
     waiting: list[str] = []
     for message in messages:
@@ -343,7 +343,7 @@ def test_summary_replaces_older_messages(worker: Project) -> None:
 
 
 def recorded_after(seen: Seen, made: ContextUsage) -> list[Message]:
-    """What stayed whole when the summary was made."""
+    """The messages that were kept when the summary was made."""
     lines = recorded(seen)
     index = next(
         number
@@ -474,7 +474,7 @@ def test_message_by_forge_after_an_interrupt_is_not_kept_as_a_user_message(
 
 
 def kept_words(model: Reader) -> tuple[str, ...]:
-    """What the summary at the beginning of the last request keeps of the user's words."""
+    """The user's text in the summary at the beginning of the last request."""
     summary = model.asked[-1].messages[0].summary
     assert summary is not None
     return summary.said

@@ -27,7 +27,7 @@ class Place:
 
 @dataclass
 class PromptCache:
-    """Counts the usage of each request: tokens read from what is kept, newly kept, and neither."""
+    """Counts the usage of each request: tokens read from the cache, written to it, and neither."""
 
     kept: set[str] = field(default_factory=set)
     usages: list[dict[str, int]] = field(default_factory=list)

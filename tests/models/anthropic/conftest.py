@@ -26,7 +26,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 @pytest.fixture(params=["http", "sdk"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """Each way to the API: whatever holds on the wire holds for both."""
+    """Each transport to the API; both must behave the same."""
     return str(request.param)
 
 

@@ -18,7 +18,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
 class Refused(Exception):
-    """A sentence of the API's own kind: where, and what is wrong there."""
+    """An error message of the API: its place, and the problem."""
 
 
 class Rules:
@@ -182,7 +182,7 @@ def _encoded(source: Block, where: str) -> None:
 
 
 def _results(blocks: Sequence[Block], open_calls: Sequence[str], role: str, index: int) -> None:
-    """A message after calls begins with their results, each once; results stand nowhere else."""
+    """A message after calls begins with their results, each once; no other message has results."""
     ids = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     head = [block["tool_use_id"] for block in blocks[: len(ids)] if block["type"] == "tool_result"]
     if ids and role != "user":

@@ -135,7 +135,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Raw:
-    """Whatever bytes, in whatever pieces, with whatever type, as slowly as one likes."""
+    """Any bytes, in any pieces, with any content type and speed."""
 
     pieces: Sequence[bytes]
     content_type: str = "text/event-stream; charset=utf-8"
@@ -300,4 +300,4 @@ class _Handler(BaseHTTPRequestHandler):
             super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads along."""
+        """Log nothing."""

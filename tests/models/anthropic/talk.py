@@ -36,7 +36,7 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """What is left of the text once restarts have made earlier text void."""
+        """The text without the parts that restarts discarded."""
         left = ""
         for delta in self.deltas:
             if isinstance(delta, Restart):
@@ -76,7 +76,7 @@ class Turn:
 
 @dataclass
 class Talk:
-    """A conversation with one model over a real wire; ``notes`` is what the model told whoever watches."""
+    """A conversation with one model over a real connection; ``notes`` are the model's notices."""
 
     key: str
     url: str | None

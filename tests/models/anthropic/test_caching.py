@@ -85,7 +85,7 @@ def giver(project: Project) -> Project:
 
 
 def everything() -> list[Answer]:
-    """Turns that together call whatever can be called, and end in whatever way a call can end."""
+    """Turns that together make every kind of call, with every kind of result."""
     gives = [tool_use(f"toolu_{n}", "give", what=kind) for n, kind in enumerate(KINDS)]
     return [
         say(thinking("Hm, «ünï»."), "Let me see.", *gives),
@@ -137,7 +137,7 @@ def test_session_resumed_in_another_process_sends_the_same_bytes(api: Api, giver
 
 @pytest.mark.long
 def test_interrupted_session_sends_the_same_bytes(api: Api, giver: Project) -> None:
-    """The first process ends in the middle, without an answer; the next one goes on from there."""
+    """The first process ends without an answer; the next one resumes there."""
     turns = everything()
     api.will(*turns[:3], Fails(400, "invalid_request_error", "no more"))
     cut = giver.run(task="Give.")

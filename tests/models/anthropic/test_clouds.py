@@ -65,7 +65,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudServer]:
             self.wfile.write(found.answer)
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads along."""
+            """Log nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

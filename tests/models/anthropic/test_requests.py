@@ -247,7 +247,7 @@ inputs = st.dictionaries(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
-    """What the loop can make: tasks, answers with and without calls, interruptions, a result for every call."""
+    """Histories that the loop can produce: tasks, answers with and without calls, interruptions, results."""
     history: list[Message] = []
     numbers = iter(range(1000))
     for _ in range(draw(st.integers(1, 4))):
@@ -281,7 +281,7 @@ def test_every_history_gives_valid_requests(history: list[Message], system: str)
 
 
 def made(ids: tuple[str, str]) -> dict[str, object]:
-    """What the model itself said, ids included."""
+    """The model's own content, including IDs."""
     blocks = [{"type": "tool_use", "id": one, "name": "add", "input": {"a": 1}} for one in ids]
     return {"model": "claude-haiku-5-5", "content": blocks}
 

@@ -65,7 +65,7 @@ def worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def forge(worker: Project, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Carry out a command in this process, where the SDK is loaded only once."""
+    """Run a command in this process, in which the SDK is loaded only once."""
 
     def carried_out(*words: str) -> tuple[int, str]:
         capfd.readouterr()
@@ -94,7 +94,7 @@ def started(project: Project, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def sent(api: Api, index: int = -1) -> list[Any]:
-    """The messages of a request, without what is only there for the cache."""
+    """The messages of a request, without cache marks."""
     return [
         [message["role"], [_bare(block) for block in message["content"]]]
         for message in api.received[index].data["messages"]

@@ -29,7 +29,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def told() -> list[str]:
-    """What the model told people while it worked."""
+    """The notices of the model for people."""
     return []
 
 

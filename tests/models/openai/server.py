@@ -20,7 +20,7 @@ EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server sends, piece by piece; ``end`` says how the line ends after the last piece."""
+    """An answer of the server, piece by piece; ``end`` is the state of the connection afterwards."""
 
     pieces: tuple[bytes, ...] = ()
     status: int = 200
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def message_bytes(self) -> bytes:
-        """The bytes of the messages, without what closes them."""
+        """The bytes of the messages, without the closing bracket."""
         return self.raw[self.raw.index(b'"messages":[') :].removesuffix(b"]}")
 
 

@@ -41,7 +41,7 @@ STEPS = st.one_of(EARLIER, st.tuples(st.just("second name"), NAMES, NAMES))
 
 
 def carry_out(steps: Sequence[tuple[Any, ...]], folder: Path) -> None:
-    """Do what is possible of the steps; what fails in a folder fails in its view as well."""
+    """Carry out the possible steps; a step that fails in a folder fails in its view as well."""
     for what, name, *more in steps:
         path = folder / name
         with suppress(OSError, shutil.Error):

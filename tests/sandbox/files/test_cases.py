@@ -110,7 +110,7 @@ def answer(sandbox: Sandbox, case: Case) -> str:
 
 
 def outside(root: Path, zones: list[dict[str, Any]]) -> dict[str, bytes | str]:
-    """Everything that no zone holds, with its content."""
+    """All files outside the zones, with their content."""
     inside = [Path(os.path.realpath(root / zone["path"])) for zone in zones]
     found = (
         path for path in root.rglob("*") if not any(path.is_relative_to(zone) for zone in inside)

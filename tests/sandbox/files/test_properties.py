@@ -65,7 +65,7 @@ class World:
         return max(around, key=lambda zone: len(str(zone.path)), default=None)
 
     def real(self, path: str) -> str | None:
-        """What the operating system makes of a path, after its dots are taken away in the text."""
+        """The path as the operating system resolves it, after removing dots in the text."""
         first, *rest = os.path.normpath("/" + path.lstrip("/"))[1:].split("/")
         roots = {zone.name: zone.path for zone in self.sandbox.zones}
         return os.path.realpath(roots[first].joinpath(*rest)) if first in roots else None

@@ -17,7 +17,7 @@ def world(cage: Mechanism) -> Iterator[World]:
 
 @pytest.fixture
 def mounted(world: World) -> World:
-    """The world where it is confined by mounts, for what the weaker mechanism does not hold."""
+    """The world confined by mounts, for rules that the weaker mechanism cannot enforce."""
     if world.weaker:
         pytest.skip(f"{world.cage.name} does not hold it")
     return world

@@ -38,7 +38,7 @@ def tree() -> Iterator[Path]:
 
 
 def ends(rules: list[ReachRule], path: Path) -> str:
-    """What can be done with a path: the last rule that covers it counts."""
+    """The access to a path: the last rule that covers it counts."""
     reach = next(
         (rule.reach for rule in reversed(rules) if path.is_relative_to(rule.path)), Reach.READ
     )

@@ -190,7 +190,7 @@ def script(world: World, table: dict[str, str], **names: object) -> str:
 
 @contextmanager
 def servers(folder: Path) -> Iterator[dict[str, object]]:
-    """Somebody who listens in each way, by the names that the tries use."""
+    """Servers of each kind, by the names that the attempts use."""
     abstract = f"forge-test-{os.getpid()}"
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
@@ -229,7 +229,7 @@ async def test_escapes_are_closed_or_named(furnished: World, tmp_path: Path, kin
 
 
 def documented() -> Iterator[str]:
-    """Yield each line of docs/shell.md about what was tried, with single spaces."""
+    """Yield each line of docs/shell.md about an attempt, with single spaces."""
     for kind, table in TABLE.items():
         open_to = [name for name in table if (kind, name) in NOT_HELD["Landlock"]]
         yield f"- **{kind}**: {', '.join(name for name in table if name not in open_to)} "

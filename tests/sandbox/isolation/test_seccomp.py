@@ -63,7 +63,7 @@ FLAGS = (0x01200011, 0x10000000, 0x40000000)
 
 
 def answer(program: bytes, number: int, argument: int = 0, *, audit: int) -> int:
-    """What the kernel would make of a system call, as it reads the program."""
+    """The decision of the kernel on a system call, computed from the program."""
     data = struct.pack("=IIQ6Q", number, audit, 0, argument, *[0] * 5)
     steps = list(struct.iter_unpack("=HBBI", program))
     at = loaded = 0

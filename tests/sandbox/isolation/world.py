@@ -78,7 +78,7 @@ class World:
             )
 
     async def free(self, line: str) -> Finished:
-        """The same without a cage, to see that what is refused is possible at all."""
+        """The same without confinement, to check that a refused action is otherwise possible."""
         env = {**clean_environment(), "HOME": str(self.home)}
         async with ChildProcesses() as processes:
             return await processes.run(bash_argv(line), cwd=self.project, env=env, timeout=60)

@@ -26,7 +26,7 @@ NO = ApprovalDecision(False, note="not that one")
 
 @dataclass
 class Away:
-    """Resolves what it knows; a connection to whatever address leads to the port here."""
+    """Resolves known names; a connection to any address leads to the local port."""
 
     port: int = 0
     looked_up: list[str] = field(default_factory=list)

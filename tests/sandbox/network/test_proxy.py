@@ -34,7 +34,7 @@ def clock() -> Iterator[None]:
 
 @dataclass
 class World:
-    """A proxy with its port, a server behind it that answers once and keeps what it got, and somebody to ask."""
+    """A proxy with its port, a server that answers once and stores its input, and a person to ask."""
 
     port: int
     tasks: TaskGroup
@@ -110,7 +110,7 @@ async def test_request_goes_to_the_checked_address_with_the_host_of_its_first_li
 
 
 async def test_second_request_on_a_connection_is_not_passed_on() -> None:
-    """The server answers before it has read the body, and would read whatever comes behind that."""
+    """The server answers before it has read the body, and would read a following request."""
     first = b"POST http://api.example.org/x HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
     second = b"GET http://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
     async with opened() as world:
@@ -211,7 +211,7 @@ async def test_flood_is_served_so_many_at_a_time_and_holds_nobody_up(
 
 
 def send(kind: str, through: socket.socket) -> None:
-    """Send something that nobody can accept connections on."""
+    """Send data to an address without a listener."""
     unix, udp, tcp = (
         socket.socket(socket.AF_UNIX),
         socket.socket(type=socket.SOCK_DGRAM),

@@ -210,7 +210,7 @@ async def test_descriptors_are_closed_after_every_kind_of_end(
 
 
 class Slow(Person):
-    """Somebody who takes a while to answer, and longer than the command may."""
+    """A person who answers after a while, later than the command's timeout."""
 
     def __init__(self) -> None:
         super().__init__(ApprovalDecision(True))

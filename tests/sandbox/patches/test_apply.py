@@ -22,7 +22,7 @@ def patched(sandbox: Sandbox, patch: str) -> None:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Every file with its content, and every folder that holds none."""
+    """Every file with its content, and every empty folder."""
     return {
         str(path.relative_to(folder)): path.read_text() if path.is_file() else "/"
         for path in sorted(folder.rglob("*"))
@@ -194,7 +194,7 @@ NEW = {
 
 @pytest.mark.needs("git")
 def test_git_diff_is_a_patch(tmp_path: Path) -> None:
-    """Two trees that differ in everything: what git says about them makes one of them the other."""
+    """Two trees without common files: the diff by git turns one into the other."""
 
     def git(folder: Path, *words: str) -> str:
         command = ["git", "--git-dir", str(tmp_path / "git"), "--work-tree", str(folder), *words]

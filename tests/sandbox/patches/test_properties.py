@@ -59,7 +59,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Edit:
-    """A text and what it is to become."""
+    """A text and its intended result."""
 
     before: Text
     after: Text

@@ -42,7 +42,7 @@ def wait_for_end(pid: int) -> None:
 
 
 def reap_adopted(known: int) -> None:
-    """Where an earlier test made this process one that adopts orphans, these are ours now, the guardian too."""
+    """Reap orphans if an earlier test made this process adopt them, including the guardian."""
     while strays := set(children()) - {known}:
         for pid in strays:
             wait_for_end(pid)

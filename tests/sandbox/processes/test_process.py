@@ -384,7 +384,7 @@ async def test_process_of_another_thread_is_not_marked(tmp_path: Path) -> None:
 
 
 async def many(count: int, folder: Path) -> None:
-    """Run commands, each leaving something behind for a moment, and look for what has piled up."""
+    """Run commands that each leave a process for a moment, and count leftovers."""
     async with ChildProcesses() as processes:
         for number in range(count):
             line = "(setsid sleep 0.01 &) >/dev/null 2>&1; exit 0" if number % 4 == 0 else "true"
@@ -417,7 +417,7 @@ async def test_kernel_that_does_not_tell_is_asked(
 
 @pytest.fixture
 def no_adoption() -> Iterator[None]:
-    """Let orphans go where they go on other systems."""
+    """Let orphans go to the same process as on other systems."""
     tree.adopt_orphans()
     prctl = ctypes.CDLL(None).prctl
     prctl(36, 0, 0, 0, 0)

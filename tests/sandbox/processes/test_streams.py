@@ -25,7 +25,7 @@ def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 def check_once(original: bytes, told: str) -> int:
-    """Whether what was told is the original, but for the cuts that are named; how much these are."""
+    """Check that the output is the original except named cuts; return the size of the cuts."""
     place = cut = 0
     parts = CUT.split(told)
     for text, lost in zip(parts[::2], [*parts[1::2], "0"], strict=True):

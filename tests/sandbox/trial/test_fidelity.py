@@ -72,7 +72,7 @@ def assert_undone(
     done: list[Undoing],
     zone: Path,
 ) -> None:
-    """All is as it was, but for what is named as left, and for second names of a file, which become files."""
+    """Check that all is as before, except named leftovers, and hard links, which become files."""
     left = {str(each.file.path.relative_to(zone)) for each in done if each.left}
     differing = {
         name for name in wanted | found if wanted.get(name, ())[:3] != found.get(name, ())[:3]

@@ -39,7 +39,7 @@ class Reader:
         self.runs = ReadingRuns(Confined(Bubblewrap(str(program)), view.confinement()), view)
 
     async def wants(self, line: str) -> list[str]:
-        """What a line wants, and how it ended where that is not well."""
+        """The missing access of a line, and its end if it failed."""
 
         def run(wrap: Wrap) -> object:
             start = partial(

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
 
 @pytest.fixture
 def zone(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a file, and a socket that somebody listens at."""
+    """A folder with a file, and a listening socket."""
     folder = Path(os.path.realpath(tmp_path)) / "zone"
     folder.mkdir()
     (folder / "file").write_text("x\n")
@@ -299,7 +299,7 @@ async def test_programs_that_were_started_are_listed(zone: Path) -> None:
 async def test_sockets_are_refused_if_they_cannot_be_watched(
     zone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a container has a listener already: the kernel allows one."""
+    """As in a container with its own listener: the kernel allows one."""
     monkeypatch.setattr("forge_cli.sandbox.trial.copies.watch_filter", lambda **_: None)
     cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     confinement = Confinement(
@@ -320,7 +320,7 @@ ALLOWED, SHOWN = 0x7FFF0000, 0x7FC00000
 
 
 def answer(program: bytes, number: int, *arguments: int, audit: int) -> int:
-    """What the kernel would make of a system call, as it reads the program."""
+    """The decision of the kernel on a system call, computed from the program."""
     given = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("=IIQ6Q", number, audit, 0, *given)
     steps = list(struct.iter_unpack("=HBBI", program))

@@ -636,7 +636,7 @@ SCALE = {"type": "string", "default": "css"}
 
 
 def elsewhere(**declared: Any) -> dict[str, Any]:
-    """A required field whose default stands in another part of the schema."""
+    """A required field whose default is in another part of the schema."""
     return {
         **schema_of(declared, required=["x"]),
         "$defs": {"Scale": SCALE, "Alias": {"$ref": "#/$defs/Scale"}},

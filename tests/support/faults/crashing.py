@@ -25,7 +25,7 @@ from forge_cli.record.recorder import SessionLog
 
 
 class Strict:
-    """A model that refuses a history as the real ones do: each call wants its result, in the very next message."""
+    """A model that refuses invalid histories like real ones: the next message must have each result."""
 
     context_window = None
 

@@ -55,7 +55,7 @@ Kind = Literal["sure", "short", "zeros"]
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What a name leads to."""
+    """The file or folder of a name."""
 
     number: int
     """The same for two names of one file."""
@@ -70,7 +70,7 @@ Tree = dict[str, Node]
 
 
 class Moment(msgspec.Struct):
-    """What a power cut may leave before a call."""
+    """The possible state after a power cut before a call."""
 
     before: str
     """The call."""
@@ -79,7 +79,7 @@ class Moment(msgspec.Struct):
 
 
 class Disk:
-    """What is sure to be on disk, told of each call that syncs; contents are kept in a folder by their hash."""
+    """The data that is certainly on disk, updated at each sync; contents are stored by their hash."""
 
     def __init__(self, places: dict[str, str], contents: Path) -> None:
         self._places = places
@@ -95,7 +95,7 @@ class Disk:
         self.sync_all()
 
     def look(self, before: str) -> None:
-        """Note what a power cut would leave now, if that is not the same as at the last look."""
+        """Record the state after a power cut now, if it differs from the last one."""
         live = {place: self._live(root) for place, root in self._places.items()}
         trees = {place: {"sure": self._sure(root)} for place, root in self._places.items()}
         for place, tree in live.items():
@@ -205,7 +205,7 @@ _open, _stream = os.open, io.open
 
 
 def recording(disk: Disk) -> None:
-    """Tell the disk of every call from now on."""
+    """Report every call to the disk from now on."""
     lock = threading.Lock()
     looking = threading.local()
 

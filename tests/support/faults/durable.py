@@ -62,7 +62,7 @@ def watching(*watched: str) -> set[str]:
     opened, made, written = os.open, os.mkdir, io.open
 
     def watched_stream(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
-        """Python's own open, whose writes nobody sees: safe only once the descriptor is synced."""
+        """Python's own open with invisible writes: safe only once the descriptor is synced."""
         new = not isinstance(file, int) and not os.path.lexists(file)
         stream = written(file, mode, *args, **options)
         if new:

@@ -31,7 +31,7 @@ Wire = Sequence[bytes]
 
 @dataclass(frozen=True)
 class Fault:
-    """What is sent instead of the answer that is due, step by step; then the connection is closed."""
+    """The steps sent instead of the expected answer; then the connection is closed."""
 
     steps: Callable[[Wire], Sequence[Step]]
     code: int = 7
@@ -138,7 +138,7 @@ class FaultyServer:
 
 
 def read_request(line: socket.socket) -> bytes | None:
-    """The body of one request; None where there is none any more."""
+    """Return the body of one request, or None at the end."""
     found = bytearray()
     while b"\r\n\r\n" not in found:
         if not (piece := line.recv(65536)):

@@ -82,7 +82,7 @@ def test_session_grant_ends_with_an_edit(project: Project, write_tool: WriteTool
 def test_direct_call_and_proxy_call_are_identical(
     project: Project, write_tool: WriteTool, first: str, prefix: str
 ) -> None:
-    """Whichever is approved for the session, and whatever time limit the door is given."""
+    """Either form may be approved for the session, with any time limit of the proxy."""
     section(project, f"{{{prefix}approval: {{}}}}")
     write_tool("say", "echo $1", "parameters: [{name: n, type: integer}, {name: m, default: x}]")
     my = "my_" if prefix else ""
@@ -185,7 +185,7 @@ def test_approval_is_bound_to_the_target_of_a_path(project: Project, write_tool:
 def test_compilation_waits_for_the_approval_of_the_call(
     project: Project, write_tool: WriteTool, go: str
 ) -> None:
-    """Who approves a call of a source approves compiling it, and is told so; a tool that needs no yes asks nobody."""
+    """Approval of a call includes compilation, and the question says so."""
     section(project, "{}")
     folder = write_tool("hello", 'package main\n\nfunc main() { println("hello") }\n', suffix=".go")
     seen = project.run(calls(call("hello")), "done", answers=[False])

@@ -136,7 +136,7 @@ def test_modules_in_the_cache_are_compiled(
 
 
 def fill_cache(go: str, place: Path, cache: Path) -> None:
-    """Have the user's own ``go`` download a module, from a folder that stands for a server."""
+    """Have the user's own ``go`` download a module from a folder that acts as a server."""
     versions = place / "proxy" / "example.com" / "words" / "@v"
     versions.mkdir(parents=True)
     (versions / "list").write_text("v1.0.0\n")

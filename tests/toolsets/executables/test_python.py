@@ -34,7 +34,7 @@ def uv(need: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A PATH on which there is nothing but what the tests of a shell need."""
+    """A PATH with only the programs that tests of a shell need."""
     for name in ("bash", "bwrap", "cat"):
         if found := shutil.which(name):
             (tmp_path / name).symlink_to(found)
@@ -168,7 +168,7 @@ def test_failed_installation_is_the_error_of_the_call(
 def test_package_code_runs_only_confined(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path
 ) -> None:
-    """Neither what would build it, nor the lines that Python runs as it starts."""
+    """Neither build code nor lines that Python runs at its start run unconfined."""
     proof, source = tmp_path / "proof", tmp_path / "source"
     lines = f"import os; os.path.isdir({str(tmp_path)!r}) and open({str(proof)!r}, 'w').close()\n"
     _wheel(wheels, "sly", "1.0", {"sly.py": "", "sly.pth": lines})

@@ -22,7 +22,7 @@ def names(registry: Registry) -> list[str]:
 
 
 def long_ago(folder: Path) -> None:
-    """As if nobody had touched it for an hour; only the times of change (ctime) tell otherwise."""
+    """Make the file look unchanged for an hour; only its ctime differs."""
     for path in [*folder.rglob("*"), folder]:
         os.utime(path, (1e9, 1e9))
 

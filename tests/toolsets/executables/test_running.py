@@ -322,7 +322,7 @@ def test_invalid_tool_that_the_worker_does_not_list_is_not_reported(
 def test_tool_changed_during_a_turn_is_not_called_before_the_next(
     worker: Project, write_tool: WriteTool
 ) -> None:
-    """What a turn began with is what was judged."""
+    """The files at the start of a turn are the judged ones."""
     edited, gone = write_tool("edited", "echo old"), write_tool("gone", "echo old")
     write_tool("other", "echo other")
 

@@ -32,7 +32,7 @@ def worker(project: Project) -> Project:
 
 
 def edit(project: Project, path: str, old: str, new: str, **given: Any) -> ToolResult:
-    """An edit about which nobody may be asked."""
+    """An edit without any question."""
     seen = project.run(
         calls(call("edit_file", path=path, old=old, new=new, **given)), "done", answers=[]
     )

@@ -44,7 +44,7 @@ def outcome(project: Project, tool: str, answers: Any = None, **args: Any) -> To
 
 
 def refused(project: Project, tool: str, **args: Any) -> tuple[str, str | None]:
-    """The status and sentence of a call about which nobody may be asked."""
+    """The status and message of a call without any question."""
     seen = project.run(calls(call(tool, **args)), "done", answers=[])
     assert seen.asked == []
     return seen.outcomes[0].status, seen.outcomes[0].error

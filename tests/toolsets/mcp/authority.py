@@ -18,7 +18,7 @@ from .test_http import served
 
 
 class Authority:
-    """Registers clients, lets whoever comes agree, and gives tokens for codes and for older tokens."""
+    """Registers clients, lets everyone agree, and exchanges codes and old tokens for tokens."""
 
     def __init__(self) -> None:
         self.base = ""

@@ -12,7 +12,7 @@ from .test_requests import converse
 
 
 def told_after(project: Project, *said: Event, turns: int = 0) -> list[str]:
-    """What is told after each of these, and how the calls of the model end."""
+    """The messages after each command, and the results of the model's calls."""
     events = converse(project, *said, turns=[calls(call("s__echo", text="x")), "done"] * turns)
     heard = [each for each in events if isinstance(each, ToolResult | StatusEvent)]
     told = [

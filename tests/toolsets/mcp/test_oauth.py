@@ -46,7 +46,7 @@ def guarded() -> Iterator[Authority]:
 
 @pytest.fixture
 def browser(project: Project) -> dict[str, str]:
-    """The environment of somebody whose browser agrees to everything."""
+    """The environment of a user whose browser agrees to everything."""
     script = project.write("browser", BROWSER.format(python=sys.executable))
     script.chmod(0o755)
     return {**NO_DISPLAY, "BROWSER": str(script)}
@@ -344,7 +344,7 @@ def test_final_address_is_pasted_without_a_browser(
 
 
 def redirected(page: str) -> str:
-    """Where a page sends its reader, who does not go there."""
+    """The target of a redirect that is not followed."""
 
     class Stay(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *args: object) -> None:

@@ -47,7 +47,7 @@ def answered(seen: Seen, index: int = 0) -> Any:
 def attended(
     project: Project, *turns: Any, lines: list[str], **options: Any
 ) -> tuple[Seen, list[str]]:
-    """Work with somebody there who types these lines; ``y`` or ``n`` for a request."""
+    """Run with a person who types these lines; ``y`` or ``n`` for a request."""
     bus, prompts = EventBus(), list[str]()
 
     def type_line(event: Event) -> None:

@@ -78,7 +78,7 @@ DELETES = [
 def test_zone_that_blocks_deletions_applies_to_commands(
     project: Project, script: str, rules: str
 ) -> None:
-    """Whether a rule pre-approves the line or it is tried; nothing of it is applied, and nobody is asked."""
+    """For pre-approved and tried lines; nothing of them is applied, and nobody is asked."""
     seen = run(project_of(project, "blocked", rules), f"echo more > other\n{script}")
     assert status(seen) == "blocked"
     assert "and zone 'vault' blocks deletions" in str(seen.of(ToolResult)[0].error)
@@ -110,7 +110,7 @@ def test_other_changes_in_such_a_zone_are_made(project: Project, script: str) ->
 
 @pytest.mark.needs("overlay")
 def test_untried_line_is_judged_as_well(project: Project) -> None:
-    """Without trials, with a yes to all, and where commands write at once."""
+    """Without trials, with ``-y``, and if commands write at once."""
     project_of(project, "blocked", try_first="try: off").write("g.sh", "rm dist/vault/a")
     assert status(run(project, "rm dist/vault/a", True)) == "blocked"
     worker = (project.folder / "worker.yaml").read_text()

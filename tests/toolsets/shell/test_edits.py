@@ -129,7 +129,7 @@ def made(
     mode: str = "acceptEdits",
     others: Mapping[str, str] | None = None,
 ) -> UI:
-    """Have calls made in a mode, where a person says no to all that asks; ``others`` are files written after each."""
+    """Make calls in a mode with a person who says no; ``others`` are files written after each."""
     bus = EventBus()
     ui = UI(bus, answers=True)
 

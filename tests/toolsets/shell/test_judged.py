@@ -76,7 +76,7 @@ def test_refused_line_is_parsed_once_and_judged_once(worker: Project) -> None:
 
 
 def test_allowed_line_is_parsed_once(worker: Project) -> None:
-    """It may be judged again: as it runs where nothing holds it to what a rule set promises, and by the other rules."""
+    """It may be judged again, without the confinement of a rule set and by the other rules."""
     with counted() as found:
         seen = worker.run(
             calls(call("shell", command="cat notes.txt | head -3")), "done", timeout=60

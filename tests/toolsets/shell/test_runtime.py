@@ -18,7 +18,7 @@ pytestmark = pytest.mark.needs("overlay")
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that stands for it: the real one belongs to the system."""
+    """A folder in place of the real one, which belongs to the system."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         for name in ("1000/containers/auth.json", "1000/pulse/pid", "1001/key"):
             path = Path(folder, name)

@@ -44,7 +44,7 @@ def shown(seen: Seen) -> str:
 
 
 def rows(seen: Seen) -> list[str]:
-    """The rows of all changes, which stand above the contents of files."""
+    """The rows of all changes, which precede the contents of files."""
     return shown(seen).partition("\n\n")[0].split("\n")[1:]
 
 
@@ -155,7 +155,7 @@ def test_deletion_is_a_separate_row_beside_its_renaming(shell: Project) -> None:
 
 
 def test_setuid_file_is_never_applied(shell: Project) -> None:
-    """Also where a line runs for real, on copies that can be undone."""
+    """Also if a line runs for real, on copies that can be undone."""
     rules = "toolsets: {shell: {rules: [{pattern: sh gen.sh, approval: preApproved}]}}"
     shell.write("worker.yaml", f"name: w\nmodel: script:script.yaml\n{rules}\n")
     shell.write(

@@ -51,7 +51,7 @@ def greet(server: socket.socket) -> None:
 
 @pytest.fixture
 def daemon() -> Iterator[Path]:
-    """A socket outside the zones that somebody listens at; in a folder whose path is short enough for an address."""
+    """A listening socket outside the zones, in a folder whose path is short enough for an address."""
     with (
         tempfile.TemporaryDirectory(prefix="forge-") as folder,
         listening(Path(os.path.realpath(folder), "d.sock")) as path,
@@ -92,7 +92,7 @@ def run(project: Project, line: str, **options: Any) -> Seen:
 
 
 def ended(seen: Seen) -> tuple[Any, Any, str]:
-    """The state of a call, the data of its result, and what the model reads."""
+    """The status of a call, the data of its result, and the text for the model."""
     (result,) = seen.of(ToolResult)
     return result.status, result.value.data, str(result.value.model_text)  # type: ignore[union-attr]
 
@@ -288,7 +288,7 @@ def clients(project: Project, daemon: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def granting(which: int, given: list[str]) -> Callable[[ApprovalRequest], ApprovalDecision]:
-    """A person who allows an offer for the session, and notes its text, where there is one; else once."""
+    """A person who accepts a session offer and notes its text, or else says yes once."""
 
     def answer(request: ApprovalRequest) -> ApprovalDecision:
         offers = [offer for offer in request.offers or () if not offer.lasting]

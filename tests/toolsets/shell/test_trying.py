@@ -327,7 +327,7 @@ def test_inaccessible_file_is_reported_if_the_line_names_it(shell: Project) -> N
 
 
 def test_refused_socket_is_reported_without_any_output(shell: Project) -> None:
-    """What such a line prints is never given to the model as its result."""
+    """The model never gets the output of such a line as its result."""
     connect = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"%s\")'"
     table = {
         f"{connect % '/var/run/docker.sock'} 2>/dev/null || echo no containers": "/var/run/docker.sock",

@@ -54,7 +54,7 @@ def push(branch: str, force: bool = False, tags: list[str] | None = None) -> str
 
 @dataclass
 class Screen:
-    """A conversation without a worker: a bus, what was shown, and lines that a person would type."""
+    """A conversation without a worker: a bus, the shown text, and typed lines."""
 
     width: int = 200
     lines: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Screen:
         self.left = True
 
     def type(self, line: str) -> str:
-        """Type a line; returns what is shown."""
+        """Type a line; return the shown text."""
         self.output.seek(0)
         self.output.truncate()
         self.emitted.clear()

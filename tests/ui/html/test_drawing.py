@@ -170,7 +170,7 @@ def is_token(value: str) -> bool:
 
 
 class Checked(HTMLParser):
-    """Reads HTML, and refuses whatever we do not draw."""
+    """Reads HTML, and refuses tags and attributes that forge does not write."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ SCRIPT = "python - <<'PY'\nfor i in range(3):\n\tprint(\"row\", i)\nPY\ngit stat
 
 @pytest.fixture
 def command(terminal, script, writer):
-    """Start a worker that wants to run a command; gives the keyboard and what the prompt shows, line by line."""
+    """Start a worker that asks to run a command; return the keyboard and the prompt by lines."""
 
     def ask(
         line: str, *, columns: int = 80, rows: int = 50, term: str = "xterm-256color", **env: str

@@ -47,7 +47,7 @@ def test_empty_key_is_an_error(terminal, key: str, code: int) -> None:
 
 
 def answer(keyboard, *pairs: tuple[str, str]) -> None:
-    """Type each answer once its question stands there."""
+    """Type each answer once its question is shown."""
     for question, text in pairs:
         keyboard.expect(question)
         keyboard.type(text)

@@ -53,7 +53,7 @@ def coder(writer):
 
 
 def tail(keyboard, after: str) -> list[str]:
-    """What stands on the screen since the last line that ends so."""
+    """The screen after the last line with this end."""
     lines = keyboard.lines
     return lines[max(at for at, line in enumerate(lines) if line.endswith(after)) + 1 :]
 

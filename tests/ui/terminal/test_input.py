@@ -25,12 +25,12 @@ LEFT, HUNG_UP = "left", "hung up"
 
 
 def squeezed(*lines: str) -> str:
-    """Without blanks: a terminal breaks lines where it likes."""
+    """The text without blanks, because a terminal wraps anywhere."""
     return "".join("".join(lines).split())
 
 
 class Desk:
-    """A pseudo-terminal on which lines are read, and somebody at its keyboard."""
+    """A pseudo-terminal on which lines are read, and its keyboard."""
 
     def __init__(self, columns: int = 80) -> None:
         self.master, self.slave = os.openpty()
@@ -59,7 +59,7 @@ class Desk:
 
     @asynccontextmanager
     async def asking(self, prompt: str = "> ") -> AsyncIterator[anyio.CancelScope]:
-        """Somebody is asked; leaving waits for the line, which ``line`` is then."""
+        """Ask a question; leaving waits for the line and stores it in ``line``."""
 
         async def ask() -> None:
             try:

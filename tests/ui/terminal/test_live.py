@@ -17,7 +17,7 @@ from tests.support.screen import Screen
 
 
 class Terminal:
-    """A pseudo-terminal with live lines, and a screen for what is written there."""
+    """A pseudo-terminal with live lines, and its screen."""
 
     def __init__(self, columns: int = 20, rows: int = 5) -> None:
         self.master, self.slave = os.openpty()

@@ -562,7 +562,7 @@ def long_write(script, lines: int = 60) -> None:
 
 
 def lines_of(shown: str) -> list[str]:
-    """What a page shows, but for the line that was typed before it."""
+    """The lines of a page, without the line typed before it."""
     return shown.replace("\r", "").split("\n")[1:-1]
 
 

@@ -30,7 +30,7 @@ TAIL = "word " * 40 + "TAIL"
 
 
 def shown(value: ResultValue, width: int = 60, indent: int = 0, **options: object) -> str:
-    """What a terminal of that width would get, without the blanks at the ends of lines."""
+    """The output for a terminal of that width, without trailing blanks."""
     file = io.StringIO()
     console = Console(file=file, width=width, highlight=False, soft_wrap=True, color_system=None)
     console.print(Indented(render(value, **options), indent), end="")  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_long_text_is_cut_after_some_lines_with_a_notice() -> None:
 )
 @pytest.mark.parametrize("indent", [0, 4])
 def test_narrow_terminal_hides_no_end_of_a_line(value: ResultValue, indent: int) -> None:
-    """At the approval prompt, what cannot be seen could be anything."""
+    """At the approval prompt, hidden text could be anything."""
     text = shown(value, width=40, indent=indent, lines=None)
     assert re.search(r"T\s*A\s*I\s*L", text)
     assert all(line.startswith(" " * indent) for line in text.splitlines() if line)

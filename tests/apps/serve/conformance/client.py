@@ -70,7 +70,7 @@ def log_in() -> bool:
 
 
 async def call_tools(folder: Path) -> list[str]:
-    """Call every tool of the server; returns what a person and a model are told."""
+    """Call every tool of the server; return the texts for the person and the model."""
     bus, told = EventBus(), list[str]()
 
     def agree(event: Event) -> None:

@@ -83,7 +83,7 @@ def test_multiple_content_types() -> list[Any]:
 
 
 async def test_tool_with_logging(context: ToolContext) -> str:
-    """Say what is done."""
+    """Log the progress."""
     for message in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         context.progress(message)
         await anyio.sleep(0.05)

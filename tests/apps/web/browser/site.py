@@ -67,7 +67,7 @@ toolsets:
 
 @dataclass
 class Site:
-    """A server and its browser; what went wrong in any page is kept for the end of the test."""
+    """A server and its browser; faults of any page are stored for the end of the test."""
 
     project: Project
     browser: Browser

@@ -140,7 +140,7 @@ def test_browser_without_the_secret_sees_only_instructions(start: Start) -> None
 
 
 def test_page_sends_nothing_to_other_local_servers(start: Start) -> None:
-    """Cookies know no port: what the browser keeps for the page may not be one, whoever else it looks at."""
+    """Cookies ignore ports, so the page must not store its secret in one."""
     site = start("Hello.", "Again.")
     secret = site.secret_url.partition("secret=")[2]
     context = site.context()

@@ -28,7 +28,7 @@ x = '{LONG}'
 
 
 def fits(page: Page) -> None:
-    """Nothing is wider than the window: nobody has to scroll sideways."""
+    """Check that nothing is wider than the window, so that nobody has to scroll sideways."""
     wide = page.evaluate(
         """() => [...document.querySelectorAll("body *")].filter((each) => each.checkVisibility()
             && each.getBoundingClientRect().right > innerWidth + 1 && !each.closest("pre, .table, .unseen"))
