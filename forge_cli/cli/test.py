@@ -92,7 +92,7 @@ def replay_tests(
         target = f"{FOLDER}/NAME{SUFFIX}"
         hint = f'record one: forge run WORKER "TASK" --record {target}, beside the worker'
         raise UsageError(
-            f"there is no record in a folder {FOLDER}/ beside a worker, in {path} or below",
+            f"no worker in {path} or below has a record in a folder {FOLDER}/ beside it",
             hint=hint,
         )
     with data_output() as out:

@@ -271,7 +271,7 @@ def _is_known(earlier: ChangedFile | None, now: ChangedFile) -> bool:
 
 
 def _link(held: HeldFile, target: Path) -> bool:
-    """Give a file without other hard links one more.
+    """Add a hard link to a file that has no other.
 
     An undo replaces or deletes the file, but never writes to it.
     """

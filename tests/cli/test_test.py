@@ -179,7 +179,7 @@ def test_missing_records_are_not_a_success(cli: Cli, copier: Project) -> None:
     copier.write("elsewhere/tests/data.jsonl", '{"a": 1}\n')
     done = cli("test")
     assert (done.code, done.out) == (2, "")
-    assert "there is no record in a folder tests/ beside a worker" in done.err
+    assert "or below has a record in a folder tests/ beside it" in done.err
     assert "--record tests/NAME.jsonl" in done.err
 
 

@@ -175,7 +175,7 @@ def batch(
 ) -> None:
     """Run a worker on many inputs; the same command again resumes it."""
     if keys and not restart:
-        hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
+        hint = "quote file patterns, so that the shell does not expand them: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
     results = Path(output or default_results(inputs))
     workspace = options.workspace

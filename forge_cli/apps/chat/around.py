@@ -131,7 +131,7 @@ class Notice:
         """Whether the terminal has the focus; None until it reports that."""
 
     def give(self, text: str, since: float) -> None:
-        """Give a notice unless the terminal has the focus; ``since`` is when the wait began."""
+        """Show a notice unless the terminal has the focus; ``since`` is when the wait began."""
         if self.in_front or (self.in_front is None and time.monotonic() - since < NOTICE_AFTER):
             return
         if self._messages:

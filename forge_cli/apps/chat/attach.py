@@ -336,7 +336,7 @@ class AttachedRoom:
             self._ui.show("the session has ended")
 
     def say(self, message: TypedMessage) -> None:
-        """Give a message to the session, or start it again with the message."""
+        """Send a message to the session, or restart the session with the message."""
         if message.attachments:
             self._ui.show("files can only be attached when a session is started: --attach FILE")
         if self._client is not None:

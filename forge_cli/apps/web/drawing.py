@@ -102,7 +102,7 @@ class SessionDrawing:
                     self._close_request(request, *settled_by(event))
 
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
-        """Give a new entry its key and place; an answer takes the key of its streamed text."""
+        """Set the key and place of a new entry; an answer has the key of its streamed text."""
         key = f"e{len(self._placed)}"
         kind = "call" if isinstance(entry, Called) else "note"
         grown = False

@@ -45,7 +45,7 @@ def send(
 
 
 def send_message(path: Path, text: str) -> bool:
-    """Give a message to a session; return False if it had to be started again for it."""
+    """Send a message to a session; return False if the session had to be restarted for it."""
     run = require_run(path)
     try:
         with ControlClient(path) as client:

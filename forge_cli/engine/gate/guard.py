@@ -87,7 +87,7 @@ class Guard:
         *,
         own_command: bool = False,
     ) -> ToolOutcome:
-        """Take a call from its start to its outcome; Parked leaves it open.
+        """Carry out a call, from its start to its outcome; Parked leaves it open.
 
         If ``own_command`` is True, the user typed it, so it does not ask.
         """

@@ -156,7 +156,7 @@ class Recording(Struct, frozen=True):
     output_schema: JsonObject | None
     parts: tuple[RecordedPart, ...]
     damage: str | None = None
-    """The damage of its log as a sentence, if there is any."""
+    """A description of the damage of its log, or None."""
 
 
 def open_recording(name: str) -> Recording:

@@ -125,7 +125,7 @@ class LoadedFinder:
         why = f"the worker {worker.name} loads it"
         yield LoadedPath(worker.path, "forge obeys it: it is a worker file")
         lock = worker.path.with_suffix(".lock")
-        yield LoadedPath(lock, "forge obeys it: it is the lock of a worker")
+        yield LoadedPath(lock, "forge obeys it: it is the lock file of a worker")
         for path in named_files(worker):
             yield LoadedPath(path, why)
         for module in self._modules(worker):

@@ -39,7 +39,7 @@ class NamedModel(Struct, frozen=True):
     folders: tuple[Path, ...]
     where: Mark | None = None
     said: str = ""
-    """The variable that names it, as the beginning of an error."""
+    """The environment variable that names the model, as the prefix of an error."""
 
     @classmethod
     def of(

@@ -154,7 +154,7 @@ class ToolChange(Struct, frozen=True):
 
     async def preview(self, args: Args, context: ToolContext) -> Preview:
         difference = Diff.of(self.tool, _text(self.approved), _text(self.now))
-        return Preview(difference, recap="what was approved, and what it is now")
+        return Preview(difference, recap="the approved description, and the current one")
 
 
 class Pins:

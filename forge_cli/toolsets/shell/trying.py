@@ -46,7 +46,7 @@ _ALL_POWERFUL = (
     "incus/unix.socket",
     "/run/systemd/private",
 )
-"""Ends of the paths of sockets whose daemons can start anything."""
+"""Path endings of sockets whose daemons can start any program."""
 _TRIED = "tried.json"
 
 Try = Callable[[Path], Awaitable[TriedLine]]
