@@ -121,6 +121,9 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     machine.guard("install", "claude", "--project")
     file = str(machine.project / "a.txt")
     outside = str(machine.home / "b.txt")
+    (machine.project / "deep").mkdir()
+    (machine.project / "src").mkdir()
+    (machine.project / "deep/.env.local").write_text("KEY=1\n")
     expected = [
         ("Bash", {"command": "git status"}, "allow", "guard.yaml:"),
         ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
@@ -175,6 +178,13 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Glob", {"pattern": "*/../../*"}, "ask", "leads out"),
         ("Grep", {"pattern": "x"}, "allow", "inside zone"),
         ("Grep", {"pattern": "x", "path": ".env"}, "ask", ".env"),
+        ("Grep", {"pattern": "x", "glob": "*.py"}, "allow", "inside zone"),
+        ("Grep", {"pattern": "x", "glob": "!*.py"}, "allow", "inside zone"),
+        ("Grep", {"pattern": "x", "path": "deep", "glob": "**/.e*"}, "ask", ".env"),
+        ("Grep", {"pattern": "x", "glob": "*.py *.local"}, "ask", ".env.local"),
+        ("Grep", {"pattern": "x", "glob": "{a,.env.local}"}, "ask", ".env.local"),
+        ("Grep", {"pattern": "x", "glob": "[.]env*"}, "ask", ".env.local"),
+        ("mcp__a__b__c", {}, "ask", "may be a tool of several servers"),
         (
             "WebFetch",
             {"url": "https://docs.python.org/3/", "prompt": "x"},

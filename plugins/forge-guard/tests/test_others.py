@@ -87,6 +87,8 @@ def test_codex_calls_are_judged(guarded: Machine) -> None:
 
 @pytest.mark.long
 def test_gemini_calls_are_judged(guarded: Machine) -> None:
+    (guarded.project / "docs").mkdir()
+    (guarded.project / "docs/.env.py.local").write_text("KEY=1\n")
     expected: list[tuple[str, dict[str, Any], str, str]] = [
         ("run_shell_command", {"command": "git status"}, "allow", ""),
         ("run_shell_command", {"command": "git status", "dir_path": "/etc"}, "deny", "may leave"),
@@ -95,6 +97,9 @@ def test_gemini_calls_are_judged(guarded: Machine) -> None:
         ("read_file", {"file_path": "../b.txt"}, "deny", "is in no zone"),
         ("read_many_files", {"include": ["src/*.py", "a.txt"]}, "allow", ""),
         ("read_many_files", {"include": ["/etc/*"]}, "deny", "is in no zone"),
+        ("read_many_files", {"include": ["docs/**"]}, "deny", ".env"),
+        ("grep_search", {"pattern": "x", "include": ".env*"}, "deny", ".env"),
+        ("read_file", {"file_path": "a.txt", "absolute_path": "b.txt"}, "deny", "differ"),
         ("write_file", {"file_path": "b.txt", "content": "hi"}, "", ""),
         (
             "replace",
@@ -138,6 +143,9 @@ def test_gemini_calls_are_judged(guarded: Machine) -> None:
 
 @pytest.mark.long
 def test_opencode_calls_are_judged(guarded: Machine) -> None:
+    (guarded.project / ".env").write_text("KEY=1\n")
+    servers = '{"mcp": {"a": {}, "a.b": {}, "git_hub": {}}} // a comment'
+    (guarded.project / "opencode.json").write_text(servers)
     expected: list[tuple[str, dict[str, Any], int, str]] = [
         ("bash", {"command": "git status", "description": "x"}, 0, ""),
         ("bash", {"command": "ls", "workdir": "/etc"}, 2, "may leave"),
@@ -163,6 +171,10 @@ def test_opencode_calls_are_judged(guarded: Machine) -> None:
         ("todowrite", {"todos": []}, 0, ""),
         ("github_get_me", {}, 0, ""),
         ("github_delete_repo", {}, 2, "github/delete_*"),
+        ("a_b_c", {}, 2, "may be a tool of a or a_b"),
+        ("git_hub_get_me", {}, 2, "nothing is said of git_hub/get_me"),
+        ("grep", {"pattern": "x", "include": "*"}, 2, ".env"),
+        ("grep", {"pattern": "x", "include": "*.py"}, 0, ""),
         ("unheard", {}, 2, "is not known here"),
     ]
     failures = []

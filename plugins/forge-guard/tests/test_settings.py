@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from forge_guard.settings import with_entry, without_entries
+from forge_guard.settings import read_settings, with_entry, without_entries
 
 from .conftest import LIMIT, Machine
 
@@ -14,11 +14,23 @@ GIVEN = [
     "",
     "{}",
     "{ }\n",
+    "{\n}\n",
+    '{"hooks": {}}',
+    '{"hooks": { }}\n',
+    '{"hooks": {"PreToolUse": []}}',
+    '{"hooks":{"PreToolUse":[\n]}}',
     '{\n  "model": "opus"\n}\n',
     '{"model": "opus", "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": []}]}}',
-    '{\n\t"hooks": {\n\t\t"Stop": [],\n\t\t"PreToolUse": [\n\t\t\t{"hooks": []}\n\t\t]\n\t},\n\t"z": "ü \\" ] }"\n}\n',
-    '{\n    "hooks": {"Stop": [{"hooks": []}]},\n    "a": [1, 2, {"b": null}]\n}',
+    '{\r\n  "a": 1,\r\n  "hooks": {\r\n    "Stop": []\r\n  }\r\n}\r\n',
+    '\ufeff{"a": 1}',
+    '{\n  // mine\n  "a": 1, /* two\n lines */\n  "b": "// no comment" // last\n}\n',
+    "{ // nothing\n}",
+    '{"hooks": {"PreToolUse": [1]}, "hooks": {"PreToolUse": [2]}}',
+    '{"hooks": 1, "a": 2, "hooks": {"Stop": []}}',
+    '{"PreToolUse": [1], "hooks": {"PreToolUse": [\n // c\n]}}',
+    '{\n\t"hooks": {\n\t\t"PreToolUse": [\n\t\t\t{"hooks": []} // x\n\t\t]\n\t}\n}',
     '{"a":1,\n\n   "b" : [ ] }',
+    '\n\n{"z": "ü \\" ] }"}  ',
 ]
 
 
@@ -26,9 +38,9 @@ def test_entry_is_added_and_removed_without_other_changes() -> None:
     failures = []
     for text in GIVEN:
         made = with_entry(text, ("hooks", "PreToolUse"), OURS)
-        before = json.loads(text) if text.strip() else {}
+        before = read_settings(text)
         others = before.get("hooks", {}).get("PreToolUse", [])
-        after = json.loads(made)
+        after = read_settings(made)
         if after["hooks"]["PreToolUse"] != [*others, OURS]:
             failures.append(("not there", text, made))
         if {**after, "hooks": 0} != {**before, "hooks": 0}:
@@ -38,8 +50,29 @@ def test_entry_is_added_and_removed_without_other_changes() -> None:
             " ", ""
         ):
             failures.append(("not as before", text, left))
-        if before and left != text:
+        if text and left != text:
             failures.append(("not the same text", text, left))
+    assert failures == []
+
+
+def test_files_are_byte_for_byte_as_before(machine: Machine) -> None:
+    """Also with ends of lines as on Windows, comments, or a key that is there twice."""
+    machine.use_preset("tests")
+    failures = []
+    for tool in ("claude", "codex", "gemini"):
+        settings = machine.settings(tool)
+        settings.parent.mkdir()
+        for text in filter(None, GIVEN):
+            settings.write_bytes(text.encode())
+            machine.guard("install", tool, "--project")
+            installed = settings.read_bytes()
+            machine.guard("install", tool, "--project")
+            is_same = settings.read_bytes() == installed
+            machine.guard("uninstall", tool, "--project")
+            left = settings.read_bytes() if settings.exists() else None
+            if not is_same or b"forge_guard" not in installed or left != text.encode():
+                failures.append((tool, text, installed, left))
+        settings.unlink()
     assert failures == []
 
 
@@ -161,7 +194,7 @@ def test_unreadable_settings_are_unchanged(machine: Machine) -> None:
         assert told in done.stderr
     done = machine.run("forge", "guard", "install", "cursor")
     assert done.returncode == 2
-    assert "there are: claude, codex, gemini, opencode" in done.stderr
+    assert "supported: claude, codex, gemini, opencode" in done.stderr
 
 
 @pytest.mark.long

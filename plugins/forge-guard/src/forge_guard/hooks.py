@@ -22,6 +22,7 @@ from forge_guard.questions import (
     place_of,
     text_of,
 )
+from forge_guard.settings import read_settings
 
 _OWN: dict[str, list[str]] = json.loads(
     files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8")
@@ -56,10 +57,16 @@ def _finds(*path: str) -> Reader:
     )
 
 
-def _searches(*path: str) -> Reader:
-    return lambda place, given: iter(
-        [place.search(text_of(given, "pattern"), _optional(given, *path) or ".")]
-    )
+def _searches(*path: str, names: tuple[str, ...] = ()) -> Reader:
+    """Return a reader for a search; ``names`` are the keys of a pattern for names of files."""
+
+    def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+        folder = _optional(given, *path) or "."
+        yield place.search(text_of(given, "pattern"), folder)
+        if names and (pattern := _optional(given, *names)):
+            yield from place.secrets(pattern, folder)
+
+    return read
 
 
 def _writes(path: str, content: str) -> Reader:
@@ -130,20 +137,25 @@ def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
         pattern = text_of({"include": each}, "include")
         if any(mark in pattern for mark in "*?[{"):
             yield place.find(pattern, ".")
+            yield from place.secrets(pattern, ".")
         else:
             yield place.read(pattern)
 
 
-def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+def _two_lines(name: str, data: Mapping[str, Any], place: Place) -> tuple[str, str] | None:
     """Split ``mcp__SERVER__TOOL``, the format of Claude Code and codex; resources by server."""
     given = data.get("tool_input")
     if name.startswith("ReadMcpResource") and isinstance(given, dict):
         return text_of(given, "server"), "resources"
     server, parted, tool = name.removeprefix("mcp__").partition("__")
-    return (server, tool) if name.startswith("mcp__") and parted else None
+    if not name.startswith("mcp__") or not parted:
+        return None
+    if "__" in tool or tool.startswith("_"):
+        raise NotUnderstood(f"'{name}' may be a tool of several servers")
+    return server, tool
 
 
-def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+def _named_beside(name: str, data: Mapping[str, Any], place: Place) -> tuple[str, str] | None:
     """Return the server and the tool that Gemini CLI passes besides the name."""
     context = data.get("mcp_context")
     if not isinstance(context, dict):
@@ -151,10 +163,33 @@ def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
     return text_of(context, "server_name"), text_of(context, "tool_name")
 
 
-def _one_line(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Split ``SERVER_TOOL``, the format of opencode."""
-    server, parted, tool = name.partition("_")
-    return (server, tool) if parted and name not in OPENCODE.readers else None
+def _one_line(name: str, data: Mapping[str, Any], place: Place) -> tuple[str, str] | None:
+    """Split ``SERVER_TOOL``, the format of opencode, at the end of a server that it knows.
+
+    Without one, the name is split at its first ``_``.
+    """
+    if "_" not in name or name in OPENCODE.readers:
+        return None
+    fitting = [each for each in _servers_of_opencode(place) if name.startswith(f"{each}_")]
+    if len(fitting) > 1:
+        raise NotUnderstood(f"'{name}' may be a tool of {' or '.join(sorted(fitting))}")
+    server = fitting[0] if fitting else name.partition("_")[0]
+    return server, name.removeprefix(f"{server}_")
+
+
+def _servers_of_opencode(place: Place) -> set[str]:
+    """Return the MCP servers that the settings of opencode name, as its tools spell them."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    found: set[str] = set()
+    for folder in (home / "opencode", place.project, place.project / ".opencode"):
+        for name in ("opencode.json", "opencode.jsonc"):
+            try:
+                settings = read_settings((folder / name).read_text(encoding="utf-8"))
+                servers = settings.get("mcp") or {}
+            except (OSError, ValueError, AttributeError):
+                continue
+            found |= {re.sub(r"[^A-Za-z0-9_-]", "_", server) for server in servers}
+    return found
 
 
 CLAUDE = Hook(
@@ -165,7 +200,7 @@ CLAUDE = Hook(
         "NotebookRead": _reads("notebook_path"),
         "LS": _lists("path"),
         "Glob": _finds("path"),
-        "Grep": _searches("path"),
+        "Grep": _searches("path", names=("glob",)),
         "Write": _writes("file_path", "content"),
         "Edit": _writes("file_path", "new_string"),
         "MultiEdit": _edited_often,
@@ -210,8 +245,8 @@ GEMINI = Hook(
         "read_many_files": _read_many,
         "list_directory": _lists("dir_path", "path"),
         "glob": _finds("dir_path", "path"),
-        "grep_search": _searches("dir_path", "path"),
-        "search_file_content": _searches("dir_path", "path"),
+        "grep_search": _searches("dir_path", "path", names=("include", "include_pattern")),
+        "search_file_content": _searches("dir_path", "path", names=("include", "include_pattern")),
         "write_file": _writes("file_path", "content"),
         "replace": _writes("file_path", "new_string"),
         "web_fetch": _addresses_in,
@@ -228,7 +263,7 @@ OPENCODE = Hook(
         "read": _reads("filePath"),
         "list": _lists("path"),
         "glob": _finds("path"),
-        "grep": _searches("path"),
+        "grep": _searches("path", names=("include",)),
         "write": _writes("filePath", "content"),
         "edit": _writes("filePath", "newString"),
         "multiedit": _edited_often,

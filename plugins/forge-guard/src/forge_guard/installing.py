@@ -16,7 +16,7 @@ from typing import Any
 from forge_cli import ForgeError
 from forge_guard import hook
 from forge_guard.answers import SILENCE, say
-from forge_guard.settings import EMPTY, with_entry, without_entries
+from forge_guard.settings import EMPTY, had_settings, read_settings, with_entry, without_entries
 
 MARK = os.path.join("forge_guard", "hook.py")
 """The part of a command by which our entries are recognized."""
@@ -55,10 +55,10 @@ class Target:
         """Return the text of the settings; empty if there are none."""
         text = _text_of(file)
         try:
-            found = json.loads(text) if text.strip() else {}
+            found = read_settings(text)
         except ValueError as error:
             raise ForgeError(
-                f"{file} is not valid JSON: {error}", hint="remove comments and try again"
+                f"{file} is not valid JSON: {error}", hint="repair it and try again"
             ) from None
         hooks = found.get("hooks", {}) if isinstance(found, dict) else None
         if not isinstance(hooks, dict) or not all(
@@ -89,7 +89,7 @@ class Target:
 
     def is_installed(self, text: str) -> bool:
         """Return True if our hook is installed in the form of this version."""
-        hooks = json.loads(text).get("hooks", {}) if text.strip() else {}
+        hooks = read_settings(text).get("hooks", {})
         return all(
             any(
                 _command_of(each) == command_line(self.tool, event) for each in hooks.get(event, ())
@@ -142,7 +142,8 @@ def _is_ours(entry: Any) -> bool:
 
 def _text_of(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        with open(file, encoding="utf-8", newline="") as stream:  # which keeps the ends of lines
+            return stream.read()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
@@ -191,7 +192,8 @@ def write_settings(file: Path, text: str, within: Path) -> None:
 
     Folders that become empty below ``within`` are deleted, too.
     """
-    if text in ("", EMPTY) and not file.is_symlink():
+    is_ours = text in ("", EMPTY) and not had_settings(_text_of(file))
+    if is_ours and not file.is_symlink():
         file.unlink(missing_ok=True)
         with suppress(OSError):  # folders that are not empty stay
             for folder in file.parents[: len(file.relative_to(within).parts) - 1]:
@@ -200,8 +202,8 @@ def write_settings(file: Path, text: str, within: Path) -> None:
     real = Path(os.path.realpath(file))
     real.parent.mkdir(parents=True, exist_ok=True)
     new = real.with_name(f".{real.name}.forge-new")
-    with open(new, "w", encoding="utf-8") as stream:
-        stream.write(text)
+    with open(new, "w", encoding="utf-8", newline="") as stream:
+        stream.write(text or EMPTY)
         stream.flush()
         os.fsync(stream.fileno())
     if real.exists():  # its mode may keep keys from other users

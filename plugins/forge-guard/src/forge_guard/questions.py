@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
 Call = tuple[str, Json]
 """The name of a tool of forge and its arguments."""
+
+
+MAX_SEARCHED = 50_000
+"""Files below a folder that is searched for names of secrets."""
+_NOT_SEARCHED = {".git", "node_modules"}
+_ODD_GLOB = re.compile(r"[\[\\(!+@]")
+"""Brackets and the like, which differ between tools."""
 
 
 class NotUnderstood(Exception):
@@ -36,13 +45,17 @@ class Question:
 
 
 def text_of(given: Mapping[str, Any], *names: str) -> str:
-    """Return the text of the first of these keys."""
-    for name in names:
-        if name in given:
-            if isinstance(given[name], str) and "\0" not in given[name]:
-                return str(given[name])
-            raise NotUnderstood(f"'{name}' is not a text")
-    raise NotUnderstood(f"there is no '{names[0]}'")
+    """Return the text of the one of these keys that is given; several must have one value."""
+    found = [name for name in names if name in given]
+    if not found:
+        raise NotUnderstood(f"there is no '{names[0]}'")
+    text = given[found[0]]
+    if not isinstance(text, str) or "\0" in text:
+        raise NotUnderstood(f"'{found[0]}' is not a text")
+    for other in found[1:]:
+        if given[other] is not None and given[other] != text:
+            raise NotUnderstood(f"'{found[0]}' and '{other}' differ, and either may count")
+    return text
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,26 @@ class Place:
     def search(self, pattern: str, path: str) -> Call:
         return "grep_files", {"pattern": pattern, "path": self.path(path)}
 
+    def secrets(self, pattern: str, path: str) -> Iterator[Call]:
+        """Yield reads of the environment files below a folder that fit a pattern for names.
+
+        A tool that gets a pattern for names reads hidden files, too, which a search skips.
+        """
+        # Separated by blanks or commas, which also stand in braces: then any name may fit.
+        globs = re.split(r"[\s,]+", pattern) if "{" not in pattern else ["*"]
+        names = [glob.rstrip("/").rsplit("/", 1)[-1].lower() for glob in globs if glob[:1] != "!"]
+        names = ["*" if _ODD_GLOB.search(name) else name for name in names]
+        seen = 0
+        for folder, below, files in os.walk(os.path.join(self.cwd, path)):
+            below[:] = sorted(set(below) - _NOT_SEARCHED)
+            seen += len(files)
+            if seen > MAX_SEARCHED:
+                raise NotUnderstood(f"it searches more than {MAX_SEARCHED:,} files")
+            for file in sorted(files):
+                is_env = file.lower().startswith(".env")
+                if is_env and any(fnmatchcase(file.lower(), name) for name in names):
+                    yield self.read(os.path.join(folder, file))
+
     def write(self, path: str, content: str) -> Call:
         return "write_file", {"path": self.path(path), "content": content}
 
@@ -113,7 +146,7 @@ class Hook:
     readers: Mapping[str, Reader]
     own: Collection[str]
     """Tools that affect nothing outside; the tool's own rules decide."""
-    mcp: Callable[[str, Mapping[str, Any]], tuple[str, str] | None]
+    mcp: Callable[[str, Mapping[str, Any], Place], tuple[str, str] | None]
     """Returns the server and the tool of an MCP tool, or None."""
     shell_of: Callable[[Mapping[str, str]], str | None]
     """Returns the shell that runs command lines."""
@@ -128,7 +161,7 @@ class Hook:
         name, given = text_of(data, "tool_name"), data.get("tool_input")
         if name in self.own:
             return ()
-        if named := self.mcp(name, data):
+        if named := self.mcp(name, data, place):
             return (("call_mcp", {"server": named[0], "tool": named[1]}),)
         if (reader := self.readers.get(name)) is None:
             raise NotUnderstood(f"the tool '{name}' is not known here")
