@@ -118,12 +118,14 @@ class GrantOffer(OnWire, frozen=True):
     """True if later calls run on a copy, and are applied unasked only within the changes shown."""
     lasting: bool | None = None
     """True if the rules can be written to a file but not granted for a session."""
+    mine: tuple[str, ...] | None = None
+    """Values that count as the person's words for the session; replaces rules."""
 
     def __eq__(self, other: object) -> bool:
         """Return True if both offers allow the same calls, whatever their text."""
         if not isinstance(other, GrantOffer):
             return False
-        return (self.rules, self.below) == (other.rules, other.below)
+        return (self.rules, self.below, self.mine) == (other.rules, other.below, other.mine)
 
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
@@ -268,6 +270,33 @@ def risk_of(effects: frozenset[Effect] | None) -> Risk:
     return "low" if effects <= {Effect.READ} else "medium"
 
 
+class ValueOrigin(OnWire, frozen=True):
+    """A value of a call that is not in the person's words, and where it first appeared."""
+
+    argument: str
+    """The name of the argument; empty for the call itself, if nobody named what it does."""
+    value: str
+    source: str | None = None
+    """The text that brought the value, such as ``web_fetch #3 (https://blog.example/post)``.
+
+    None if no text of the session has it.
+    """
+    call: str | None = None
+    """The ID of the call that brought it."""
+    line: int | None = None
+    """The line of the log with the result of that call."""
+    time: str | None = None
+
+    def sentence(self) -> str:
+        """Return the origin as one line for people."""
+        if not self.argument:
+            return f"nothing that you said names this: {self.value}"
+        if self.source is None:
+            return "not in anything that you said, nor in anything that was read"
+        when = f", {self.time[11:19]}" if self.time else ""
+        return f"first seen in {self.source}{when}, not in anything you said"
+
+
 DecidedBy = Literal["rule", "tool", "memory", "user", "mode", "headless"]
 
 
@@ -314,6 +343,10 @@ class Verdict(Struct, frozen=True):
     unruled: bool = False
     """True if the call asks only because no rule covers it; a trial without effect need not ask."""
     tried_first: bool = False
+    provenance: tuple[ValueOrigin, ...] = ()
+    """Why the call asks after untrusted text was read; empty if it does not ask for that reason."""
+    undoable_if_tried: bool = False
+    """True if a complete trial shows that the call can be undone, so that it need not ask."""
     sets: tuple[str, ...] = ()
     """The rule sets that cover commands of a pre-approved line.
 
@@ -387,6 +420,8 @@ class ApprovalRequest(Struct, frozen=True):
     """The files that a rule may be written to, under the keys ``user`` and ``worker``."""
     kept: str | None = None
     """The file that keeps the answer, whether yes or no."""
+    provenance: tuple[ValueOrigin, ...] | None = None
+    """Values that the person did not name, if the session has read untrusted text."""
 
 
 class ApprovalDecision(Struct, frozen=True):

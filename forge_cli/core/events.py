@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 
-from forge_cli.core.approval import ApprovalRequest, DecidedBy, GrantOffer, SessionMode
+from forge_cli.core.approval import (
+    ApprovalRequest,
+    DecidedBy,
+    GrantOffer,
+    SessionMode,
+    ValueOrigin,
+)
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark, StatusLevel
 from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
@@ -131,6 +137,8 @@ class MessageEvent(Event, frozen=True):
     """The number of messages, counted from the first, that this message replaces."""
     environment: str | None = None
     """The worker's environment now, if the message tells the model about a change of it."""
+    typed: bool = True
+    """False for a message with the role ``user`` that no person wrote."""
 
     def payload(self) -> JsonObject:
         """Return the message, with the optional keys that apply."""
@@ -141,6 +149,8 @@ class MessageEvent(Event, frozen=True):
             said["summaryOf"] = self.summary_of
         if self.environment is not None:
             said["environment"] = self.environment
+        if not self.typed:
+            said["typed"] = False
         return {"message": said}
 
     @classmethod
@@ -264,6 +274,8 @@ class ApprovalDecided(Event, frozen=True):
     """Where the answer came from, if not from the place that asked."""
     fingerprint: str | None = None
     """The identity of the call, as in the request."""
+    provenance: tuple[ValueOrigin, ...] | None = None
+    """Values that the person did not name, if the session has read untrusted text."""
 
 
 class SessionGrant(OnWire, frozen=True):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ToolMode = Literal["llm", "manual", "both"]
+Output = Literal["untrusted", "trusted"]
+"""What a tool says of its results: the text of strangers, or words that count."""
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
 HookName = Literal[
     "before_tool", "after_tool", "approval", "session_start", "session_end", "record"

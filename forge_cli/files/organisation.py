@@ -22,6 +22,7 @@ from forge_cli.files.home import ASK_ADMIN, POLICY, POLICY_VARIABLE, machine_has
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.places import cannot_read
+from forge_cli.files.provenance import ProvenanceSection
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict
@@ -90,6 +91,8 @@ class OrganisationPolicy(Config):
     """Rules for shell commands that ask or block."""
     limits: Limits = Field(default_factory=Limits.empty)
     """Limits for every worker."""
+    provenance: ProvenanceSection | None = None
+    """The rule about effects that cannot be undone; it can only tighten."""
 
     @property
     def file(self) -> str:
@@ -106,12 +109,15 @@ class OrganisationPolicy(Config):
         return self.where("forbid", self.forbid.index(what))
 
     def settings(self) -> MarkedDict:
-        """Return rules and limits in the form of a user's settings."""
+        """Return rules, limits and provenance in the form of a user's settings."""
         data: dict[str, Any] = {}
         marks: dict[str, Mark] = {}
         if limits := self.section("limits"):
             data["limits"] = limits
             marks["limits"] = self.where("limits") or Mark(self.file)
+        if provenance := self.section("provenance"):
+            data["provenance"] = provenance
+            marks["provenance"] = self.where("provenance") or Mark(self.file)
         if self.rules:
             mark = marks["policy"] = self.where("rules") or Mark(self.file)
             shell = _marked("rules", self.section("rules"), mark)

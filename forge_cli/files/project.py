@@ -57,8 +57,10 @@ def _check_policy(project: Settings, name: str) -> None:
                 raise WorkerError(where, f"{place}[{index}]: {wanted}", hint=hint)
 
 
-def merge_settings(user: Settings, project: Settings) -> Settings:
+def merge_settings(user: Settings, project: Settings, title: str = "the project") -> Settings:
     """Merge settings: consent and limits are the stricter ones, preferences those of the project.
+
+    ``title`` names the owner of ``project`` in sentences.
 
     Of two servers with the same name the user's counts: a project must not replace it.
     """
@@ -84,6 +86,9 @@ def merge_settings(user: Settings, project: Settings) -> Settings:
             "hooks": [*user.hooks, *project.hooks],
         }
     )
+    both._tightening = dict(user._tightening)
+    if project.provenance is not None:
+        both._tightening[title] = project.provenance
     sections = {name: _joined(user, project, name) for name in both.policy}
     policy = _marked(
         sections,

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.source import HookName
@@ -15,6 +15,12 @@ from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import read_document
 from forge_cli.files.mcp import McpServers
+from forge_cli.files.provenance import (
+    Merged,
+    Provenance,
+    ProvenanceSection,
+    merge_provenance,
+)
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
@@ -160,12 +166,26 @@ class Settings(Config):
     """The share of the model's window for tool definitions; beyond it they load on demand."""
     hooks: list[HookConfig] = Field(default=[])
     """Hooks for tools and sessions; they may tighten a verdict, never loosen it."""
+    provenance: ProvenanceSection | None = None
+    """The rule about effects that cannot be undone, after untrusted text was read."""
     import_timeout: Seconds | None = None
     """Seconds to import and open third-party code; only valid in the user's file."""
     draft: bool = False
     """True if sessions are drafts, unless the worker says otherwise."""
     titles: bool = True
     """True if the model is asked for the title of a conversation."""
+
+    _tightening: dict[str, ProvenanceSection] = PrivateAttr(default_factory=dict)
+    """By title: provenance sections that can only tighten, of the project and the organisation."""
+
+    def provenance_of(self, worker: Worker, parent: Provenance | None = None) -> Merged:
+        """Return the rule about untrusted text for a worker, merged of all files."""
+        return merge_provenance(
+            person=self.provenance,
+            worker=worker.config.provenance,
+            tightening=self._tightening,
+            parent=parent,
+        )
 
     def tool_share_of(self, worker: Worker) -> float | None:
         """Return the share of the window for a worker's tools; None if not set."""

@@ -62,7 +62,7 @@ def load_settings(
     if project:
         settings = merge_settings(settings, project)
     if policy:
-        settings = merge_settings(settings, settings_of(policy))
+        settings = merge_settings(settings, settings_of(policy), "the organisation")
     return settings
 
 

@@ -17,6 +17,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
 from forge_cli.files.lookup import FOLDER_FILES, worker_of_folder
 from forge_cli.files.lookup import SUFFIXES as SUFFIXES
+from forge_cli.files.provenance import ProvenanceSection
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.offering import GivenTools
 from forge_cli.schema.toolset import Toolset, ToolsetConfig
@@ -96,6 +97,8 @@ class WorkerConfig(Config):
     """The JSON Schema of the final answer, or its path relative to the worker file."""
     sandbox: dict[str, Any] | None = None
     """The files that can be reached, and how commands are confined."""
+    provenance: ProvenanceSection | None = None
+    """The rule about effects that cannot be undone, after untrusted text was read."""
     plugins: list[str] = Field(default=[])
     """Python files, packages or projects next to the worker with toolsets, renderers or models."""
     lock: Literal["required"] | None = None

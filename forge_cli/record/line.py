@@ -166,6 +166,14 @@ class Line(Struct):
         return self._text("time")
 
     @property
+    def seconds(self) -> float | None:
+        """The time of writing in seconds since the epoch; None for a damaged time."""
+        try:
+            return datetime.fromisoformat(self.time).timestamp()
+        except ValueError:
+            return None
+
+    @property
     def session(self) -> str:
         """The ID of the session."""
         return self._text("session")

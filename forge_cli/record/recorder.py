@@ -225,6 +225,11 @@ class Recorder:
         finally:
             self._busy.release()
 
+    @property
+    def line(self) -> int | None:
+        """The number of the last line; None before the first."""
+        return self._last.seq if self._last else None
+
     def take_over(self, events: Iterable[Event]) -> bool:
         """Record the last events before the process ends, from another thread; nothing may follow.
 

@@ -15,7 +15,7 @@ from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.core.results import Custom, ResultValue
-from forge_cli.core.source import Source, ToolMode
+from forge_cli.core.source import Output, Source, ToolMode
 from forge_cli.core.tool import (
     Apply,
     Args,
@@ -94,6 +94,11 @@ class Tool:
     """Seconds for a call; None for the default of 30, without the time of child workers."""
     on_outcome: Callable[[Args, OutcomeStatus], None] | None = None
     """Called with the status of each call, refused ones included; its exceptions are ignored."""
+    output: Output | None = None
+    """``untrusted``: the text of strangers. ``trusted``: words that count, as if typed.
+
+    With None it depends on the source of the tool.
+    """
     digest: str | None = None
     """The content that a remembered grant is bound to, such as the hash of the source."""
     source: Source | None = None
@@ -269,6 +274,7 @@ def tool(
     read_only: bool | None = None,
     effects: Iterable[Effect | str] | None = None,
     lasting: bool | None = None,
+    output: Output | None = None,
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
     apply: Apply | str | None = None,
@@ -297,6 +303,8 @@ def tool(function: Any = None, /, **options: Any) -> Any:
             risk; pre-approved calls of one turn that only read run at the same time.
         lasting: True if the last call stays valid until the next one, like a plan; summaries
             keep it.
+        output: ``untrusted`` if results are text of strangers, such as mails; ``trusted`` if their
+            words count as the person's, such as an address book.
         timeout: Seconds after which a call is stopped; the default is 30.
         preview: An async function of ``(args, context)`` that returns a Preview of the effect,
             or a Tried for ``apply``.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.source import ToolMode
+from forge_cli.core.source import Output, ToolMode
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Args, Tried
 from forge_cli.core.wire import JsonObject, snake_case
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 READ_ONLY = frozenset({Effect.READ})
 SHORT_FORMS = ("label", "category", "read_only")
+OUTPUTS: tuple[str, ...] = get_args(Output)
 MODES: tuple[str, ...] = get_args(ToolMode)
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 Reader = Callable[[Any], Any]
@@ -161,6 +162,12 @@ def _timeout(value: Any) -> float | None:
     if seconds is not None and not 0 < seconds < math.inf:
         raise SchemaError(f"must be a finite number of seconds above 0, not {value!r}")
     return seconds
+
+
+def _output(value: Any) -> Any:
+    if value is not None and value not in OUTPUTS:
+        raise SchemaError(f"must be 'untrusted' or 'trusted', not {value!r}")
+    return value
 
 
 def _needs_approval(value: Any) -> Any:
@@ -376,4 +383,5 @@ READERS: Mapping[str, Reader] = {
     "manual": _manual,
     "effects": _effects,
     "timeout": _timeout,
+    "output": _output,
 }

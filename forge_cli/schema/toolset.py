@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import SchemaError, ToolError
+from forge_cli.core.source import Output
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.schema.tool_fields import PlainApply, PlainCall, approval_named, positional_count
@@ -171,6 +172,8 @@ class Toolset(Generic[ConfigT]):
     commands, which see its environment. Lines of ``shell`` are judged accordingly."""
     thread: ClassVar[Literal["pool", "own"]] = "pool"
     """``own``: synchronous tools share one thread, for libraries that are bound to a thread."""
+    output: ClassVar[Output | None] = None
+    """What its results are, for tools that do not say it: ``untrusted`` or ``trusted``."""
     imports: ClassVar[bool] = False
     """True if its section names code to import, which is third-party code."""
 
@@ -245,7 +248,9 @@ class Toolset(Generic[ConfigT]):
         found: list[Tool] = []
         for name in _tool_methods(type(self)):
             method = getattr(self, name)
-            found.append(Tool.from_function(method, in_thread=where, **dict(self._own(method))))
+            made = Tool.from_function(method, in_thread=where, **dict(self._own(method)))
+            made.output = made.output or self.output
+            found.append(made)
         return found
 
     @cached_property

@@ -71,6 +71,8 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "held_secret": has_mark(dict(request.args)),
         "answer": answer,
     }
+    if request.provenance:
+        row["provenance"] = [each.wire() for each in request.provenance]
     if request.recap:
         row["recap"] = request.recap
     if request.folded:

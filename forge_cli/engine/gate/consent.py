@@ -12,6 +12,7 @@ from forge_cli.core.approval import (
     MODE_TITLES,
     Approval,
     ApprovalDecision,
+    ApprovalMode,
     ApprovalRequest,
     SessionMode,
     are_edits,
@@ -42,6 +43,9 @@ _PLANNING = (
     "this conversation is in plan mode (read only), and the call does more than read; "
     "say what you would do, and the person leaves the mode by Shift+Tab or /mode ask"
 )
+
+UNTRUSTED_RULE = "provenance.after_untrusted"
+"""The rule of calls that ask because of words of untrusted text."""
 
 _ACCEPTED_EDIT = ApprovalDecision(
     True, note="the person accepts edits", by="mode", via=MODE_TITLES["acceptEdits"]
@@ -145,6 +149,8 @@ class Consent:
         else:
             decision = await self._person(asking)
         judged, preview = asking.judged, asking.preview
+        if self._judge.provenance:
+            self._judge.provenance.answered(judged, decision)
         self._bus.emit(judged.decided(decision, asking.request_id))
         if not decision.approved:
             self._refuse_denied(asking, decision)
@@ -161,6 +167,10 @@ class Consent:
         It does not count if this very call was answered while it waited.
         """
         if asking.pending is not None and asking.pending.answer is not None:
+            return None
+        # Its trial may show that it need not ask at all.
+        undoable = asking.judged.verdict.undoable_if_tried
+        if undoable and self.controller.mode is not ApprovalMode.APPROVE_ALL:
             return None
         return self.controller.settled(self.requests.asked(asking.judged))
 
@@ -195,6 +205,8 @@ class Consent:
         rule = kept_rule(asking.judged.verdict.grants)
         if rule is None or self._was_started_before(asking.judged):
             return None
+        if asking.judged.verdict.provenance:
+            return None
         from forge_cli.engine.gate.rule_question import RuleQuestion
 
         question = RuleQuestion(self._judge, self.controller, self.requests, self._toolbox)
@@ -205,6 +217,7 @@ class Consent:
     async def _person(self, asking: Asking) -> ApprovalDecision:
         """Ask a person."""
         request = await self._shown(asking)
+        self._check_flood(asking.judged)
         since = time.monotonic()
         decision = await self._put(asking.judged, request, asking.preview)
         asking.requested.waited += time.monotonic() - since
@@ -218,9 +231,35 @@ class Consent:
         if asking.request is None:
             asking.preview = await self.requests.preview(asking.judged)
             self._check_trial(asking.judged, asking.preview)
+            self._judge_after_trial(asking)
             asking.request = self.requests.request(asking.judged, asking.preview, asking.request_id)
             asking.request_id = asking.request.request_id
         return asking.request
+
+    def _judge_after_trial(self, asking: Asking) -> None:
+        """Judge the words of a call again if its trial shows whether it can be undone."""
+        provenance = self._judge.provenance
+        judged, preview = asking.judged, asking.preview
+        if provenance is None or not judged.verdict.provenance:
+            return
+        if judged.verdict.rule == UNTRUSTED_RULE and not judged.verdict.undoable_if_tried:
+            return
+        extent = preview.extent if preview else None
+        undoable = is_complete(extent) and extent is not None and not extent.protected
+        asking.judged = provenance.after_trial(judged, undoable=undoable)
+        if asking.judged.verdict.approval is Approval.BLOCKED:
+            if preview is not None and preview.tried is not None:
+                self._bus.emit(preview.tried)
+            self._refuse_blocked(asking.judged)
+
+    def _check_flood(self, judged: Judged) -> None:
+        """Raise Refusal instead of one more question about words of untrusted text."""
+        provenance = self._judge.provenance
+        if provenance is None or not judged.verdict.provenance:
+            return
+        if why := provenance.count_question(judged):
+            self._bus.emit(judged.decided(ApprovalDecision(False, note=why, by="rule")))
+            raise Refusal("denied", f"{judged.call.name} was not called; {why}", by="rule")
 
     def _was_started_before(self, judged: Judged) -> bool:
         """Return True if an earlier process of the session started the call."""
@@ -271,6 +310,11 @@ class Consent:
         if preview is None or preview.tried is None:
             return None
         self._bus.emit(preview.tried)
+        if judged.verdict.undoable_if_tried:
+            note = f"it can be undone; {preview.tried.sentence()}"
+            return ApprovalDecision(True, note=note, by="tool")
+        if judged.verdict.provenance:
+            return None
         if preview.tried.outcome == "noEffect" and judged.verdict.unruled:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
         settled = self.controller.settled(self.requests.asked_after(judged, preview))

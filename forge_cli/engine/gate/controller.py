@@ -126,7 +126,7 @@ class ApprovalController:
 
         Return None if a person or a program must be asked.
         """
-        if given := self._grants.covering(call):
+        if not call.ungranted and (given := self._grants.covering(call)):
             rules = given.text if given.below else "; ".join(map(str, given.rules))
             note = "approved earlier in this session"
             if rules:
@@ -160,7 +160,7 @@ class ApprovalController:
             fingerprint = None
         else:
             fingerprint = fingerprint or request.fingerprint or _fingerprint(request)
-        call = AskedCall(fingerprint, needs, trial)
+        call = AskedCall(fingerprint, needs, trial, ungranted=request.provenance is not None)
         async with self._prompt_lock:
             # Again: the answer to the prompt before this one may cover this call as well.
             decision = self.settled(call)

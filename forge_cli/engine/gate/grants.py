@@ -199,6 +199,8 @@ class SessionGrants(Struct):
         given = self._real_keys
         missing = [need for need in without_kept(call.needs) if given.isdisjoint(_keys(need))]
         offers: list[GrantOffer] = []
+        if call.ungranted:
+            return (THIS_CALL,) if call.fingerprint and not call.trial else ()
         if call.fingerprint:
             offers.append(THIS_CALL)
         if call.below:
@@ -244,6 +246,8 @@ class SessionGrants(Struct):
         if offer or call.trial:
             otherwise = None
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), otherwise)
+        if chosen is not None and chosen.mine:
+            return replace(chosen, covers=None)  # the words of the session remember it
         if chosen is None or not (chosen.rules or chosen.below or call.fingerprint):
             return None
         if offer and offer.written:

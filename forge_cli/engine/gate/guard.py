@@ -7,6 +7,7 @@ Refusal ends the call.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -97,6 +98,8 @@ class Guard:
         ended: ToolOutcome | Refusal | None = None
         with self.interrupt.scope():
             try:
+                if caller is Caller.PERSON and self.judge.provenance:
+                    self.judge.provenance.typed(json.dumps(call.args, ensure_ascii=False))
                 judged = judged or await self.judge.decide(call, caller)
                 if own_command:
                     judged = typed_by_person(judged)
@@ -131,6 +134,7 @@ class Guard:
             self._check_interrupt()
             if self.judge.reopened:
                 self.judge.reopened.start(call)
+            requested.consented = consented.judged
             clock = requested.clock = CallClock(judged.tool.timeout)
             performed = await perform_tool(
                 consented, partial(self._context, requested, clock, consented), clock
@@ -140,6 +144,7 @@ class Guard:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
                 if consented.tried:
+                    requested.ran_in_trial = True
                     report_applied(self.bus, consented.tried, performed.error)
                 return outcome_of(call, performed, clock, self.bus)
             judged = await self._judge_again(judged, performed.error)
@@ -201,6 +206,9 @@ class Guard:
         if self.before_result:
             await self.before_result(outcome.value.wire())
         self.finish(outcome)
+        executed = requested.consented or judged
+        if self.judge.provenance and executed:
+            self.judge.provenance.took(executed, outcome, tried=requested.ran_in_trial)
         if self.judge.hooks:
             with self.interrupt.scope():
                 await self.judge.hooks.after(outcome, judged)
@@ -208,8 +216,8 @@ class Guard:
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """Judge a call again because what was approved has changed; it asks at least."""
-        again = await self.judge.verdict(judged.call, judged.caller)
-        if again.verdict.approval is Approval.BLOCKED:
+        again = self.judge.judge_words(await self.judge.verdict(judged.call, judged.caller))
+        if again.verdict.approval is Approval.BLOCKED or again.verdict.provenance:
             return again
         if isinstance(stale, NotAsJudged):
             approval = Approval.BLOCKED if stale.blocked else Approval.ASK

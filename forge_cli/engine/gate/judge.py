@@ -29,7 +29,7 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.protocols import WorkerHooks
+    from forge_cli.engine.gate.protocols import WordJudge, WorkerHooks
     from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.zones.zones import Isolation
@@ -73,17 +73,25 @@ class Judge:
     """The hooks of the user, if there are any."""
     reopened: ResumedCalls | None = None
     """The earlier calls of a resumed session."""
+    provenance: WordJudge | None = None
+    """The rule about untrusted text, which tightens a verdict that allows or asks."""
 
     @property
     def sandbox(self) -> Sandbox:
         return self.open_sandbox()
 
     async def decide(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """Return the final verdict, with that of the hooks, which run once for each call."""
+        """Return the final verdict, with those of hooks and words, which run once for each call."""
         judged = await self.verdict(call, caller)
-        if self.hooks is None or judged.verdict.approval is Approval.BLOCKED:
+        if self.hooks is not None and judged.verdict.approval is not Approval.BLOCKED:
+            judged = await self.hooks.before(judged)
+        return self.judge_words(judged)
+
+    def judge_words(self, judged: Judged) -> Judged:
+        """Return a call with the verdict of the rule about untrusted text."""
+        if self.provenance is None:
             return judged
-        return await self.hooks.before(judged)
+        return self.provenance.judge(judged)
 
     async def verdict(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """Return the verdict before hooks, with what parents block.

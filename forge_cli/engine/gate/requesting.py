@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from forge_cli.core.approval import ApprovalRequest, GrantOffer, Needs
+from forge_cli.core.approval import ApprovalRequest, GrantOffer, Needs, ValueOrigin
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
+from forge_cli.core.text import visible
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tried
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.execution import perform_within
@@ -69,7 +70,18 @@ class Requests:
 
     def asked(self, judged: Judged) -> AskedCall:
         """Return the facts of a call before it is tried."""
-        return AskedCall(judged.fingerprint, self.needs(judged))
+        return AskedCall(
+            judged.fingerprint, self.needs(judged), ungranted=self._is_ungranted(judged)
+        )
+
+    def _is_ungranted(self, judged: Judged) -> bool:
+        """Return True if grants do not count for the words of a call."""
+        provenance = self._judge.provenance
+        return (
+            provenance is not None
+            and bool(judged.verdict.provenance)
+            and not provenance.is_approved(judged)
+        )
 
     def asked_after(self, judged: Judged, preview: Preview | None) -> AskedCall:
         """Return the facts of a call after its preview.
@@ -77,7 +89,9 @@ class Requests:
         A call that has to ask each time has no fingerprint.
         """
         key = None if self._is_once(judged, preview) else judged.fingerprint
-        return AskedCall(key, self.needs(judged), ShownTrial.of(preview))
+        return AskedCall(
+            key, self.needs(judged), ShownTrial.of(preview), self._is_ungranted(judged)
+        )
 
     def _is_once(self, judged: Judged, preview: Preview | None) -> bool:
         return (preview is not None and preview.once) or self._judge.may_have_run(judged)
@@ -88,6 +102,8 @@ class Requests:
         tool, verdict = judged.tool, judged.verdict
         asked = self.asked_after(judged, preview)
         offers = self._controller.offers(asked)
+        if verdict.provenance and self._controller.attended:
+            offers = (*own_words(verdict.provenance), *offers)
         # A trial that no grant can cover asks each time.
         nothing_left = self._controller.attended and asked.trial is not None and not offers
         shown = preview or Preview(None)
@@ -115,6 +131,7 @@ class Requests:
             defaults=tuple(_default_args(tool, judged.args)) or None,
             distribution=tool.author_of(shown.value) if shown.value is not None else None,
             offers=offers or None,
+            provenance=verdict.provenance or None,
             policy_files=self._policy_files(offers),
         )
 
@@ -195,6 +212,14 @@ def _preview_of(tried: Tried, judged: Judged, duration_ms: int) -> Preview:
         blocked=tried.blocked,
         for_apply=tried,
     )
+
+
+def own_words(origins: Sequence[ValueOrigin]) -> Iterator[GrantOffer]:
+    """Yield the offer to count the values of a call as the person's, if it has some."""
+    values = tuple(dict.fromkeys(each.value for each in origins if each.argument))
+    if values:
+        verb = "is" if len(values) == 1 else "are"
+        yield GrantOffer(f"{', '.join(map(visible, values))} {verb} mine", mine=values)
 
 
 def _bounded_preview(preview: Preview) -> Preview:

@@ -151,6 +151,10 @@ class Requested(Struct):
     """The number of calls that its tool made."""
     denials: list[Denial] = field(default_factory=list)
     """The denials among these calls."""
+    ran_in_trial: bool = False
+    """True if its effects are those of a trial, which has no network."""
+    consented: Judged | None = None
+    """The call as it was executed last; its verdict may have changed since it was judged first."""
 
     @property
     def duration_ms(self) -> int:
@@ -243,6 +247,7 @@ def decided(
         where=verdict.where,
         reason=verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}",
         cached=decision.by == "memory",
+        provenance=verdict.provenance or None,
         grant=decision.grant,
         via=decision.via,
         **more,
@@ -310,6 +315,8 @@ class AskedCall(Struct, frozen=True):
     fingerprint: str | None
     needs: Needs = ()
     trial: ShownTrial | None = None
+    ungranted: bool = False
+    """True if no earlier grant counts, because the session has read untrusted text since."""
 
     @property
     def below(self) -> GrantOffer | None:

@@ -115,6 +115,11 @@ class OpenCalls:
                 self._open.pop((task, ""), None)
 
     @property
+    def line(self) -> int | None:
+        """The number of the last recorded line."""
+        return self._record.line if self._record else None
+
+    @property
     def count(self) -> int:
         """The number of open calls, without those that tools made."""
         found = 0

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.engine.hooks import Hooks
+    from forge_cli.engine.provenance.index import SessionWords
+    from forge_cli.engine.provenance.provenance import WorkerProvenance
     from forge_cli.engine.runtime.loaded import LoadedFinder
     from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.requests import WorkerRequests
@@ -131,6 +133,7 @@ class Assembler:
         reopened: ResumedCalls | None = None,
         delegate: Delegate | None = None,
         before_result: Callable[[Any], Awaitable[None]] | None = None,
+        words: SessionWords | None = None,
     ) -> None:
         """Take everything that the assembly of a worker depends on.
 
@@ -138,7 +141,8 @@ class Assembler:
         ``make_zones``, calls can only be judged, and nothing changes on disk. With a ``spare``
         folder for missing zones, reading tools can also run. Without ``confines``, another
         program runs the commands, and nothing confines them. ``reopened`` are the calls of a
-        resumed session. ``delegate`` and ``before_result`` are for the gate.
+        resumed session. ``delegate`` and ``before_result`` are for the gate. ``words`` are those
+        of the session; without them, calls are judged without the words that they come from.
         """
         self.folder = folder
         self.wiring = wiring
@@ -152,6 +156,7 @@ class Assembler:
         self.reopened = reopened
         self.delegate = delegate
         self.before_result = before_result
+        self.words = words
         self._processes: WorkerProcesses | None = None
 
     @property
@@ -250,7 +255,7 @@ class Assembler:
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
         hooks = self.controller.hooks = self._hooks(open_processes)
-        judge = self._judge(worker, toolbox, open_sandbox, hooks)
+        judge = self._judge(worker, toolbox, open_sandbox, hooks, self._provenance(worker))
         guard = Guard(
             judge=judge,
             consent=Consent(judge, self.controller, self.wiring.interrupt_signal, toolbox),
@@ -265,7 +270,25 @@ class Assembler:
                 asker, question, form, consent=False
             ),
         )
-        return Assembly(toolbox, guard, at_hand, open_processes, lock)
+        return Assembly(toolbox, guard, at_hand, open_processes, lock, self.words)
+
+    def _provenance(self, worker: JudgedWorker) -> WorkerProvenance | None:
+        """Return the rule about untrusted text, merged of all files."""
+        if self.words is None:
+            return None
+        from forge_cli.engine.provenance.provenance import WorkerProvenance
+
+        above = self.parent.guard.judge.provenance if self.parent else None
+        parent = above.rule if isinstance(above, WorkerProvenance) else None
+        merged = self.folder.settings.provenance_of(self.worker, parent)
+        for sentence in merged.ignored:
+            self.notify("warning", sentence)
+        provenance = WorkerProvenance(
+            merged.rule, self.words, worker, confines=_confines, is_root=self.parent is None
+        )
+        if self.parent is None:
+            provenance.typed_by_author(self.worker.instructions)
+        return provenance
 
     async def _close_processes(self) -> None:
         if self._processes is not None:
@@ -467,6 +490,7 @@ class Assembler:
         toolbox: Toolbox,
         open_sandbox: Callable[[], Sandbox],
         hooks: Hooks | None,
+        provenance: WorkerProvenance | None,
     ) -> Judge:
         return Judge(
             worker=worker,
@@ -476,6 +500,7 @@ class Assembler:
             read_only=self._only_reads,
             hooks=hooks,
             reopened=self.reopened,
+            provenance=provenance,
         )
 
     def _hooks(self, open_processes: Callable[[], WorkerProcesses]) -> Hooks | None:
@@ -493,6 +518,13 @@ class Assembler:
             processes=open_processes(),
             bus=self.controller.bus,
         )
+
+
+def _confines() -> bool:
+    """Return True if this machine can confine commands."""
+    from forge_cli.sandbox.isolation.isolation import best_mechanism
+
+    return best_mechanism() is not None
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:

@@ -67,6 +67,7 @@ class Conversation:
                                 beside.start_soon(self._name_session)
                         case CommandEvent():
                             if message := await self.commands.handle_command(said):
+                                self._note_prompt()
                                 done = await self._work(message)
                     result = done or result
                     if on_done := self._told.get("on_done"):
@@ -75,6 +76,12 @@ class Conversation:
                 unsubscribe()
                 self._naming.cancel()
         return result
+
+    def _note_prompt(self) -> None:
+        """Note that the next task is the text of a prompt, which its server wrote."""
+        provenance = self._current.opened.assembly.guard.judge.provenance
+        if provenance is not None:
+            provenance.begin_foreign_task()
 
     async def _name_session(self) -> None:
         """Find a title beside the conversation, which does not wait for it when it ends."""

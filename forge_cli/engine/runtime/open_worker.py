@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -13,7 +14,7 @@ from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.errors import Mark, ModelError, WorkerError
-from forge_cli.core.events import ApprovalRequired, Event
+from forge_cli.core.events import ApprovalRequired, Event, NetworkAccess
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.runtime.announcements import OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, opened_sandbox, temporary_folder
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.gate.resumed import ResumedCalls
+    from forge_cli.engine.provenance.index import SessionWords
     from forge_cli.engine.runtime.prepared import PreparedFolder
     from forge_cli.files.worker import Worker
     from forge_cli.record.recorder import Sink
@@ -80,7 +82,14 @@ async def open_worker(
     if wiring.parent is None or model.provider is not wiring.parent.model.provider:
         stack.push_async_callback(close_model, model.provider)
     price = price_of(wiring, folder, model)
-    assembly = await assemble_worker(wiring, folder, controller, stack, notify, delegate)
+    words = words_of(wiring, open_calls, stack)
+    assembly = await assemble_worker(
+        wiring, folder, controller, stack, notify, delegate, words=words
+    )
+    if wiring.is_root and wiring.session and wiring.session.lines:
+        from forge_cli.engine.provenance.rebuilding import take_lines
+
+        take_lines(assembly.guard.judge, wiring.session)
     loop = await make_loop(wiring, folder, model, assembly, notify)
     if wiring.is_root and (untrusted := folder.guidance(wiring.guidance).untrusted):
         names = ", ".join(str(path) for path in untrusted)
@@ -104,8 +113,12 @@ async def assemble_worker(
     notify: Notify,
     delegate: Delegate,
     before: Loop | None = None,
+    words: SessionWords | None = None,
 ) -> Assembly:
-    """Open the worker's tools and gate; ``before`` is the loop whose conversation continues."""
+    """Open the worker's tools and gate; ``before`` is the loop whose conversation continues.
+
+    ``words`` are those of the session.
+    """
     redactor = before.redactor if before else folder.prepared.redactor
     reopened = before.guard.judge.reopened if before else _reopened(wiring, redactor)
     spare = None
@@ -123,8 +136,31 @@ async def assemble_worker(
         reopened=reopened,
         delegate=delegate,
         before_result=redactor.redact_ahead,
+        words=words,
     )
     return await assembler.assemble()
+
+
+def words_of(wiring: Wiring, open_calls: OpenCalls, stack: AsyncExitStack) -> SessionWords | None:
+    """Return the words of the session, which its workers share; a replay has none."""
+    if wiring.replay is not None:
+        return None
+    if wiring.parent is not None:
+        return wiring.parent.assembly.words
+    from forge_cli.engine.provenance.index import SessionWords
+
+    began = time.time()
+    if wiring.session and wiring.session.lines:
+        began = min(began, wiring.session.lines[0].seconds or began)
+    words = SessionWords(began)
+    words.line_of = lambda: open_calls.line
+
+    def note(event: Event) -> None:
+        if isinstance(event, NetworkAccess) and event.allowed and event.tool_call_id:
+            words.reached.add(event.tool_call_id)
+
+    stack.callback(wiring.bus.subscribe(note, only=(NetworkAccess,)))
+    return words
 
 
 def _own_workspace(worker: Worker) -> Path | None:

@@ -90,7 +90,7 @@ async def reopen_worker(
     try:
         controller.mode = approval_mode_of(wiring, worker, folder.settings)
         assembly = await assemble_worker(
-            wiring, folder, controller, stack, notify, delegate, old.loop
+            wiring, folder, controller, stack, notify, delegate, old.loop, old.assembly.words
         )
         loop = await make_loop(wiring, folder, old.model, assembly, notify, old.loop)
     except BaseException:  # also a cancellation: the old worker stays open

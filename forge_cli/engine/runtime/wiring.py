@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.toolbox import Toolbox
     from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.organisation import Organisation
+    from forge_cli.engine.provenance.index import SessionWords
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.announcements import OpenCalls
     from forge_cli.engine.runtime.model import ChosenModel, ModelPrice
@@ -249,6 +250,8 @@ class Assembly(Struct, frozen=True):
     at_hand: TaskAtHand
     open_processes: Callable[[], WorkerProcesses]
     lock: SessionLock | None = None
+    words: SessionWords | None = None
+    """The words of the session, which all its workers share."""
 
 
 class OpenWorker(Struct, frozen=True, kw_only=True):

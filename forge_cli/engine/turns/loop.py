@@ -212,7 +212,9 @@ class Loop:
                 command = str(each.call.args.get("command", ""))
                 parts.append(command_of_user(command, for_model(each.value)))
             self.commands.clear()
-            self._say(Message("user", "\n\n".join(parts), attachments=tuple(attachments)))
+            typed = self._begin_task(task, attachments)
+            message = Message("user", "\n\n".join(parts), attachments=tuple(attachments))
+            self._say(message, typed=typed)
         answer = ""
         repeats = Repeats()
         repairs = 0
@@ -247,7 +249,7 @@ class Loop:
             elif self.output and repairs < MAX_REPAIRS:
                 answer = ""
                 repairs += 1
-                self._say(Message("user", self.output.repair(misfit)))
+                self._say(Message("user", self.output.repair(misfit)), typed=False)
             else:
                 raise InvalidOutput(f"the final answer does not match its schema: {misfit}")
 
@@ -373,16 +375,29 @@ class Loop:
             raise Stopped(reason or turn.refused.refusal)
         if turn.failed:
             raise CallFailed(turn.failed)
+        provenance = self.guard.judge.provenance
+        if provenance is not None and provenance.flood:
+            raise Stopped(provenance.flood)
         return turn.outcomes
 
     def _keep(self, reply: Message, end: TurnEnd) -> None:
         self._say(reply)
 
     def _say(
-        self, message: Message, *, cut_off: bool = False, environment: str | None = None
+        self,
+        message: Message,
+        *,
+        cut_off: bool = False,
+        environment: str | None = None,
+        typed: bool = True,
     ) -> None:
         self.history.append(message)
-        self.bus.emit(MessageEvent(message, cut_off, environment=environment))
+        self.bus.emit(MessageEvent(message, cut_off, environment=environment, typed=typed))
+
+    def _begin_task(self, task: str, attachments: Sequence[Attachment]) -> bool:
+        """Take the words of the task; return False if no person wrote them."""
+        provenance = self.guard.judge.provenance
+        return provenance is None or provenance.begin_task(task, attachments)
 
 
 def _result(outcome: ToolOutcome) -> CallResult:

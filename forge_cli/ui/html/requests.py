@@ -13,8 +13,8 @@ from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.ui.html.markdown import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
-from forge_cli.ui.terminal.grants import edits_offer, session_offers
-from forge_cli.ui.terminal.prompts import RISKS, recap_of
+from forge_cli.ui.terminal.grants import edits_offer, mine_offer, session_offers
+from forge_cli.ui.terminal.prompts import RISKS, recap_of, tell_origins
 from forge_cli.ui.views import FindRenderer, View, no_renderers, short_place, view_of
 
 
@@ -25,6 +25,7 @@ def draw_request(
     pieces = list(_draw_args(request))
     if tried:
         pieces.append(_draw_trial(tried))
+    pieces += _draw_origins(request)
     return "".join([*pieces, *_draw_preview(request, find), *_draw_why(request)])
 
 
@@ -46,6 +47,8 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
 def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
     """Return the grants of a request by choice, such as ``edits`` or ``session2``."""
     offers = {}
+    if mine := mine_offer(request):
+        offers["mine"] = mine
     if edits := edits_offer(request):
         offers["edits"] = edits
     for number, offer in enumerate(session_offers(request), 1):
@@ -56,6 +59,8 @@ def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
 def _key_and_label(name: str) -> JsonObject:
     """Return the key and label of a grant; a digit is typed after ``s``, as on a terminal."""
     match name.removeprefix("session"):
+        case "mine":
+            return {"key": "k", "label": "Allow, these are mine"}
         case "edits":
             return {"key": "e", "label": "Allow edits"}
         case "":
@@ -110,6 +115,12 @@ def _draw_args(request: ApprovalRequest) -> Iterator[str]:
         yield element("dl", "".join(rows), "args")
     if request.parts:
         yield _draw_parts(request.parts)
+
+
+def _draw_origins(request: ApprovalRequest) -> Iterator[str]:
+    """Draw the values that the person did not name, with their origins."""
+    for line in tell_origins(request):
+        yield element("p", one_line(line), "origin", "warning")
 
 
 def _draw_value(value: object) -> str:

@@ -24,6 +24,8 @@ AskKey = Callable[[str], Awaitable[str | None]]
 """Asks for a key, or a line if there are no keys; None at the end of input."""
 _FILES = ("user", "worker")
 _ZONES = ("sandbox", "zones")
+MAX_LABEL = 44
+"""The most characters of an offer in the line of answers."""
 _WRITE = "Enter writes it, Esc goes back > "
 
 
@@ -39,6 +41,16 @@ def _is_of_edits(rule: GrantRule) -> bool:
     return rule.at[:2] == _ZONES and rule.at[-1] == "write"
 
 
+def mine_offer(request: ApprovalRequest) -> GrantOffer | None:
+    """Return the grant of ``k``: values that count as the person's from now on."""
+    return next((offer for offer in request.offers or () if offer.mine), None)
+
+
+def is_short(offer: GrantOffer) -> bool:
+    """Return True if a question has room for the text of an offer."""
+    return len(offer.text) <= MAX_LABEL
+
+
 def all_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
     """Return all grants for the session, the narrowest first."""
     if request.offers is None:
@@ -49,7 +61,7 @@ def all_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
 def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
     """Return the grants of ``s``: this exact call, then wider ones, which a digit chooses."""
     edits = edits_offer(request)
-    return [offer for offer in all_offers(request) if offer != edits]
+    return [offer for offer in all_offers(request) if offer != edits and not offer.mine]
 
 
 def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
@@ -62,8 +74,10 @@ def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
 
 
 def say_offers(request: ApprovalRequest) -> Iterator[str]:
-    """Yield a line for each grant of ``e`` and ``s``, with its keys."""
+    """Yield a line for each grant of ``k``, ``e`` and ``s``, with its keys."""
     for keys, offer in _keyed_offers(request):
+        if offer.mine and is_short(offer):
+            continue  # the question itself says it
         line = f"{keys:<3}for this session: {offer.text}"
         if offer.covers:
             line += f" (would have covered {counted(offer.covers, 'call')} so far)"
@@ -71,7 +85,9 @@ def say_offers(request: ApprovalRequest) -> Iterator[str]:
 
 
 def _keyed_offers(request: ApprovalRequest) -> Iterator[tuple[str, GrantOffer]]:
-    """Yield each grant with its keys: ``e``, ``s``, and ``s2`` for the second of ``s``."""
+    """Yield each grant with its keys: ``k``, ``e``, ``s``, and ``s2`` for the second of ``s``."""
+    if mine := mine_offer(request):
+        yield "k", mine
     if edits := edits_offer(request):
         yield "e", edits
     for number, offer in enumerate(session_offers(request), 1):
@@ -79,7 +95,7 @@ def _keyed_offers(request: ApprovalRequest) -> Iterator[tuple[str, GrantOffer]]:
 
 
 def explain_grants(request: ApprovalRequest) -> Iterator[str]:
-    """Yield lines that explain ``e``, ``s`` and ``a``."""
+    """Yield lines that explain ``k``, ``e``, ``s`` and ``a``."""
     keyed = list(_keyed_offers(request))
     lasting = lasting_offer(request)
     if not keyed:

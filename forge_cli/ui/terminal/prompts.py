@@ -29,7 +29,9 @@ from forge_cli.ui.terminal.grants import (
     edits_offer,
     explain_grants,
     grant,
+    is_short,
     lasting_offer,
+    mine_offer,
     offer_question,
     say_offers,
     session_offers,
@@ -41,9 +43,10 @@ from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, View, no_renderers, short_place, view_of
 
 Row = list[Segment]
-AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "unfold", "why"]
+AnswerKind = Literal["yes", "mine", "edits", "session", "always", "no", "text", "unfold", "why"]
 ANSWERS: dict[AnswerKind, str] = {
     "yes": "[y]es once",
+    "mine": "[k] mine",
     "edits": "[e]dits",
     "session": "[s]ession",
     "always": "[a]lways",
@@ -152,6 +155,8 @@ class _Prompt:
         offered = offered_answers(self._request)
         answers = [ANSWERS[kind] for kind in offered]
         unsaid = ApprovalDecision(False)
+        if (mine := mine_offer(self._request)) and is_short(mine):
+            answers[offered.index("mine")] = f"[k] {visible(mine.text)} for this session"
         if self._request.kept:
             answers[0] = "[y]es"
             unsaid = ApprovalDecision(False, note=COULD_NOT_ASK)  # so that no answer is kept
@@ -177,6 +182,8 @@ class _Prompt:
                 return ApprovalDecision(False, note=answer.note)
             case "text":
                 return await self._tell()
+            case "mine" if offer := mine_offer(self._request):
+                return grant(offer, self._console)
             case "edits" if offer := edits_offer(self._request):
                 return grant(offer, self._console)
             case "session":
@@ -308,6 +315,7 @@ def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     if request.kept:
         return ["yes", "no", "why"]
     offers = {
+        "mine": mine_offer,
         "edits": edits_offer,
         "session": session_offers,
         "always": lasting_offer,
@@ -377,10 +385,21 @@ def describe(
     return Group(
         _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),
         *_call(request),
+        *(_one_line(f"  {line}", "yellow") for line in tell_origins(request)),
         *_preview(request, find, lines),
         _one_line(f"why: {request.reason}{where}", "dim"),
         *(_one_line(f"  {offer}", "dim") for offer in say_offers(request)),
     )
+
+
+def tell_origins(request: ApprovalRequest) -> Iterator[str]:
+    """Yield a line for each value that the person did not name, with its origin."""
+    for each in request.provenance or ():
+        if each.argument:
+            value = json.dumps(each.value, ensure_ascii=False)
+            yield f"{each.argument}: {value}   {each.sentence()}"
+        else:
+            yield each.sentence()
 
 
 def describe_in_text(request: ApprovalRequest, find: FindRenderer) -> str:

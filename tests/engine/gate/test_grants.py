@@ -368,7 +368,9 @@ def test_grant_for_git_covers_a_form_and_discarding_asks_each_time(
     coder: Project, line: str
 ) -> None:
     (coder.folder / "sub").mkdir()
-    (coder.folder / "worker.yaml").write_text("name: coder\ntoolsets: {shell: {try: off}}\n")
+    (coder.folder / "worker.yaml").write_text(
+        "name: coder\nprovenance: {after_untrusted: {other: 'off'}}\ntoolsets: {shell: {try: off}}\n"
+    )
     seen = run(coder, shell(line), *map(shell, DISCARDING), choose=[1, *[None] * len(DISCARDING)])
     first, *others = map(texts, seen.asked)
     stash = FORMS[line] == "git stash push"

@@ -38,6 +38,7 @@ name: fetcher
 sandbox: {network: [api.example.org]}
 toolsets:
   shell: {rules: [{pattern: python3 get.py, approval: preApproved}]}
+provenance: {after_untrusted: {other: "off"}}
 """
 HOST = "unlisted.invalid"
 LINE = f"python3 get.py http://{HOST}/"
