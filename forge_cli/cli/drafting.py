@@ -41,7 +41,7 @@ from forge_cli.sandbox.drafts.draft import (
     new_draft,
 )
 from forge_cli.sandbox.drafts.link import DraftKeeper, DraftLink
-from forge_cli.sandbox.drafts.view import enter_view, require_views
+from forge_cli.sandbox.drafts.view import enter_view, prepare_view
 from forge_cli.sandbox.trial.left import finish_trials
 
 Mask = set[int | signal.Signals]
@@ -66,12 +66,19 @@ def enter_draft(asked: RunOptions) -> RunOptions:
         link = fork_into(draft, asked.check)
         if isinstance(link, DraftLink):
             if asked.trace != "quiet" and is_first:
-                until = "until you take the changes"
-                sys.stderr.write(f"draft {draft.id}: the real files stay as they are {until}\n")
+                sys.stderr.write(f"{_banner(draft)}\n")
             return replace(asked, draft_link=link)
         asked = _stay_outside(draft.become("open"), asked, link)
         is_first = False
     return asked
+
+
+def _banner(draft: SessionDraft) -> str:
+    until = f"draft {draft.id}: the real files stay as they are until you take the changes"
+    if not draft.why_copied:
+        return until
+    copies = ", ".join(sorted(zone.copy for zone in draft.zones))
+    return visible(f"{until}; it works on a plain copy, {copies}, because {draft.why_copied}")
 
 
 def _notify(level: StatusLevel, notice: str) -> None:
@@ -102,7 +109,7 @@ def fork_into(draft: SessionDraft, check: str) -> DraftLink | Fork:
     # Without the process outside, a session cannot finish its draft.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     enter_view(draft)  # if it fails, the process outside drops a draft without changes
-    return DraftLink(theirs, draft.id, draft.place, frozenset(draft.roots), check=check)
+    return DraftLink(theirs, draft, check=check)
 
 
 def _draft_of(asked: RunOptions) -> SessionDraft | None:
@@ -133,7 +140,6 @@ def begin_draft(asked: RunOptions) -> SessionDraft:
             "--on-end apply takes changes that nobody has seen",
             hint="add -y, or a --check that they must pass; without it the draft waits",
         )
-    require_views()
     worker = load_worker(asked.worker)
     if asked.ephemeral:
         raise UsageError("--ephemeral and --draft contradict each other: a draft needs its session")
@@ -141,7 +147,8 @@ def begin_draft(asked: RunOptions) -> SessionDraft:
     if not zones:
         raise UsageError("there is nothing to draft: the worker has no zone that it may write to")
     size = draft_size(worker, asked.host(worker))
-    return new_draft(new_session_id(), worker.name, worker.path, asked.workspace, zones, size)
+    id = new_session_id()
+    return prepare_view(new_draft(id, worker.name, worker.path, asked.workspace, zones, size))
 
 
 def _goes_on(asked: RunOptions, session: str, message: str = "") -> RunOptions:

@@ -169,6 +169,9 @@ class Assembler:
 
     @property
     def workspace(self) -> Path:
+        """The working directory, or its copy in a draft that has no view."""
+        if draft := self.wiring.draft:
+            return draft.seen_path(self.folder.workspace)
         return self.folder.workspace
 
     @property
@@ -512,7 +515,7 @@ class Assembler:
             stated=self.folder.settings.hooks,
             host=self.prepared.host,
             home=self.prepared.home,
-            workspace=self.folder.workspace,
+            workspace=self.workspace,
             worker=self.prepared.worker.name,
             session=self.wiring.session_id,
             processes=open_processes(),

@@ -112,7 +112,7 @@ class _Originals:
         return content
 
     def _of_session(self, change: PathChange) -> bytes | None:
-        entry = self._kept.get(change.path)
+        entry = self._kept.get(self._draft.seen_path(change.path))
         if entry is None or entry.before is None or entry.before[0] != "file":
             return None
         if not self._log.has(entry):

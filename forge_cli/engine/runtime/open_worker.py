@@ -342,9 +342,12 @@ def _environment(
     if replay:
         now = replay.environment or last
     else:
-        now = environment_of(
-            folder.worker, assembly.toolbox, assembly.guard.judge, git_branch(folder.workspace)
-        )
+        judge = assembly.guard.judge
+        copy_of = None
+        if wiring.draft and judge.worker.workspace != folder.workspace:
+            copy_of = folder.workspace
+        branch = git_branch(folder.workspace)
+        now = environment_of(folder.worker, assembly.toolbox, judge, branch, copy_of)
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))

@@ -41,6 +41,7 @@ def allow_in_draft(zone: Zone, draft: DraftLink) -> Zone:
 
     An approval that the worker states stays.
     """
+    zone = replace(zone, path=draft.seen_path(zone.path))
     if str(zone.path) not in draft.zones:
         return zone
     free = Approval.PRE_APPROVED

@@ -56,6 +56,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     system: str
     day: date
     read_only: bool = False
+    copy_of: Path | None = None
+    """The folder of which the working directory is a copy, in a draft without a view."""
 
     def paragraph(self) -> str:
         """Return the same text for the same values, so that a session's prompt can be cached."""
@@ -66,6 +68,8 @@ class Environment(Struct, frozen=True, kw_only=True):
         if self.branch:
             branch = f", git branch {visible(self.branch)}"
         yield f"Working directory: {visible(str(self.directory))}{branch}"
+        if self.copy_of:
+            yield f"Copy: you work on a copy of {visible(str(self.copy_of))}, which stays as it is"
         if self.zones is not None:
             yield from self._zone_lines(self.zones)
         if self.read_only:
@@ -142,7 +146,11 @@ def describe_zone(zone: Zone) -> dict[str, Any]:
 
 
 def environment_of(
-    worker: Worker, toolbox: Toolbox, judge: Judge, branch: str | None
+    worker: Worker,
+    toolbox: Toolbox,
+    judge: Judge,
+    branch: str | None,
+    copy_of: Path | None = None,
 ) -> str | None:
     """Return the environment for the model; None if the worker does not want it.
 
@@ -160,6 +168,7 @@ def environment_of(
         system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
         day=date.today(),
         read_only=toolbox.read_only,
+        copy_of=copy_of,
     )
     return environment.paragraph()
 

@@ -66,23 +66,27 @@ class ChangeSet(Struct, frozen=True):
     changes: tuple[PathChange, ...]
     roots: Mapping[str, int] = field(default_factory=dict)
     """The inode number of each zone's root folder when the command began."""
+    moves: bool = True
+    """False if the new contents are copied to their places and stay where they are."""
 
     @classmethod
     def load(cls, folder: Path) -> ChangeSet:
         found = json.loads((folder / _CHANGES).read_bytes())
-        return cls(folder, tuple(map(load_change, found["changes"])), found["roots"])
+        changes = tuple(map(load_change, found["changes"]))
+        return cls(folder, changes, found["roots"], found.get("moves", True))
 
     def save(self, *, durable: bool = False) -> None:
         """Write the changes to disk; with ``durable``, they survive a power cut."""
         kept = {
             "roots": dict(self.roots),
+            "moves": self.moves,
             "changes": [dump_change(change) for change in self.changes],
         }
         replace_file(self.folder / _CHANGES, json.dumps(kept), mode=0o600, durable=durable)
 
     def walk(self) -> ZoneWalk:
         """Return a walk through the zones; raise Stale if one is a different folder by now."""
-        return ZoneWalk(self.zones, self.folder, self.roots)
+        return ZoneWalk(self.zones, self.folder, self.roots, moves=self.moves)
 
     @property
     def zones(self) -> list[str]:
@@ -275,11 +279,14 @@ def _sync_sources(changes: ChangeSet) -> None:
             if entry and entry.kind == "file" and not _is_kept_by(change):
                 wanted.append((change, side))
     if len(wanted) > SYNCED_EACH:
-        folder = os.open(changes.folder, FOLDER)
-        try:
-            sync_file_system(folder, str(changes.folder))
-        finally:
-            os.close(folder)
+        # The new contents of a plain copy are elsewhere than the list of changes.
+        uppers = {os.path.realpath(upper_folder(changes.folder, zone)) for zone in changes.zones}
+        for place in {str(changes.folder), *uppers}:
+            folder = os.open(place, FOLDER)
+            try:
+                sync_file_system(folder, place)
+            finally:
+                os.close(folder)
         return
     # The folder of the session may be as new as this one, and its entry must be on disk as well.
     folders = set(changes.folder.parents[:2])

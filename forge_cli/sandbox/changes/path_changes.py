@@ -201,7 +201,7 @@ def read_changes(
     """Return all changes of a zone, folders before their contents; with ``scratch``, caches too."""
     try:
         return sorted(
-            _Reader(str(zone), scratch, until, IgnoredFiles()).read(upper),
+            Reader(str(zone), scratch, until, IgnoredFiles()).read(upper),
             key=lambda change: change.parts,
         )
     except OSError as error:
@@ -210,7 +210,9 @@ def read_changes(
         raise UnknownChange("its folders are nested too deeply") from None
 
 
-class _Reader(Struct, frozen=True):
+class Reader(Struct, frozen=True):
+    """Reader of the changes of one zone."""
+
     zone: str
     scratch: bool
     until: ReadUntil
@@ -260,7 +262,7 @@ class _Reader(Struct, frozen=True):
             for change in self._deleted(parts, lower):
                 if change.parts != parts:
                     yield change
-        yield from self._single(upper, lower, parts, info, before)
+        yield from self.single(upper, lower, parts, info, before)
 
     def _folder(
         self,
@@ -293,7 +295,7 @@ class _Reader(Struct, frozen=True):
         if (now.mode, now.owner) != (then.mode, then.owner) or is_closed:
             yield PathChange(self.zone, parts, then, now)
 
-    def _single(
+    def single(
         self,
         upper: Path,
         lower: Path | None,
@@ -301,6 +303,7 @@ class _Reader(Struct, frozen=True):
         info: os.stat_result,
         before: os.stat_result | None,
     ) -> Iterator[PathChange]:
+        """Yield the change of anything but a folder, if it is one."""
         if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
             # Hashing has to read the copy; ``info`` still has the mode that the command set.
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)

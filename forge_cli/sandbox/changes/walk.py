@@ -32,11 +32,15 @@ Side = Literal["before", "after"]
 class ZoneWalk:
     """The zones of some changes, held open; every path is reached without following links."""
 
-    def __init__(self, zones: Iterable[str], folder: Path, roots: Mapping[str, int]) -> None:
+    def __init__(
+        self, zones: Iterable[str], folder: Path, roots: Mapping[str, int], *, moves: bool = True
+    ) -> None:
         """``folder`` has the changes; temporary names are derived from it.
 
-        ``roots`` has the inode numbers of the zones' root folders, if known.
+        ``roots`` has the inode numbers of the zones' root folders, if known. Without ``moves``, new
+        contents are copied.
         """
+        self._may_move = moves
         self._zones: dict[str, int] = {}
         self._moves: dict[PathKey, bool] = {}
         self._staged: dict[PathKey, int] = {}
@@ -244,7 +248,7 @@ class ZoneWalk:
         This is tried once for each ``place``, the folder of this descriptor, because a file system
         that is mounted twice has one device number and refuses moves.
         """
-        if _is_kept(source):
+        if _is_kept(source) or not self._may_move:
             return False
         if place not in self._moves:
             # A hard link tells in advance whether a later rename would cross file systems.
@@ -327,7 +331,7 @@ class ZoneWalk:
 
         Saved originals are always copied, because undo may need them again.
         """
-        if _is_kept(source):
+        if _is_kept(source) or not self._may_move:
             return False
         # Attributes of the overlay would hide the file in the next overlay.
         notes = [attribute for attribute in os.listxattr(source) if attribute.startswith(_OVERLAY)]

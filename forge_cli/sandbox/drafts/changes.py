@@ -25,6 +25,7 @@ from forge_cli.sandbox.changes.path_changes import (
     hash_of,
     read_changes,
 )
+from forge_cli.sandbox.drafts.copies import accept_copies, changes_of_copy
 from forge_cli.sandbox.drafts.draft import SessionDraft
 from forge_cli.sandbox.drafts.start import PathState, StartState, record_start
 from forge_cli.sandbox.names import shown
@@ -67,7 +68,10 @@ class ChangedDraft(Struct, frozen=True):
         """Return the changes as a set that can be shown and applied."""
         wanted = self.changes if chosen is None else chosen
         return ChangeSet(
-            self.draft.place, tuple(each.change for each in wanted), dict(self.draft.roots)
+            self.draft.place,
+            tuple(each.change for each in wanted),
+            dict(self.draft.roots),
+            moves=not self.draft.why_copied,
         )
 
     def taken_by_all(self) -> list[DraftChange]:
@@ -153,10 +157,14 @@ def read_draft(
     found: list[PathChange] = []
     for zone in draft.zones:
         upper = draft.upper(zone)
-        if not upper.is_dir():
+        # The copy of an outer zone has the inner zones in it.
+        if not upper.is_dir() or (zone.copy and not upper.is_symlink()):
             continue
         try:
-            found += read_changes(Path(zone.path), upper, scratch=False)
+            if zone.copy:
+                found += changes_of_copy(draft, zone)
+            else:
+                found += read_changes(Path(zone.path), upper, scratch=False)
         except UnknownChange as error:
             raise ForgeError(f"the draft {draft.id} cannot be read: {error}") from None
     why = own([change.path for change in found]) if own else {}
@@ -175,6 +183,8 @@ def renew_start(draft: SessionDraft) -> None:
 
     Paths that the draft has changed keep their earlier states.
     """
+    if draft.why_copied:
+        return  # a copy does not show what changed since
     earlier = StartState.load(draft.place)
     now = record_start(draft.place, draft.roots)
     for each in read_draft(draft).changes:
@@ -211,6 +221,8 @@ def apply_draft(
         # What this draft has written is not a change of others.
         changed.start.record(each.change for each in chosen)
         changed.start.save(draft.place)
+        if draft.why_copied:
+            accept_copies(draft, [each.change for each in chosen if not each.change.partial])
     return draft.become("ready" if left else "applied")
 
 

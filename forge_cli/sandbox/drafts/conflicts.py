@@ -15,6 +15,7 @@ from forge_cli.files.regular import read_regular
 from forge_cli.sandbox.changes.apply import upper_folder
 from forge_cli.sandbox.changes.path_changes import PathChange, is_opaque
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange
+from forge_cli.sandbox.drafts.copies import accept_copies
 from forge_cli.sandbox.drafts.merge import MAX_BYTES, Merge, merge_versions
 from forge_cli.sandbox.names import shown
 
@@ -130,8 +131,11 @@ def _forget(changed: ChangedDraft, change: PathChange) -> None:
         upper.unlink()
     root = upper_folder(changed.draft.place, change.zone)
     is_hidden = any(is_opaque(folder) for folder in upper.parents if folder.is_relative_to(root))
-    if change.before is not None and is_hidden:
+    is_copy = bool(changed.draft.why_copied)
+    if change.before is not None and (is_hidden or is_copy):
         shutil.copy2(change.path, upper, follow_symlinks=False)
         info = change.path.lstat()
         with suppress(PermissionError):
             os.chown(upper, info.st_uid, info.st_gid, follow_symlinks=False)
+    if is_copy:
+        accept_copies(changed.draft, [change])

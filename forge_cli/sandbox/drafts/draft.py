@@ -36,6 +36,8 @@ class DraftZone(Struct, frozen=True):
     path: str
     inode: int
     """The inode number when the draft began; another folder in its place gets no changes."""
+    copy: str = ""
+    """The folder of a plain copy in which the session works, if there is no view."""
 
 
 class SessionDraft(Struct, frozen=True):
@@ -57,6 +59,8 @@ class SessionDraft(Struct, frozen=True):
     """The IDs of all drafts of the same task, if it was attempted several times."""
     offered: bool = False
     """True for the attempt whose check passed first."""
+    why_copied: str = ""
+    """Why the session works on plain copies of its zones instead of a view."""
 
     @property
     def place(self) -> Path:
@@ -66,6 +70,18 @@ class SessionDraft(Struct, frozen=True):
     def roots(self) -> dict[str, int]:
         """The inode number of each zone, by its path."""
         return {zone.path: zone.inode for zone in self.zones}
+
+    @property
+    def seen_zones(self) -> frozenset[str]:
+        """The folders in which the session works: the zones, or their copies."""
+        return frozenset(zone.copy or zone.path for zone in self.zones)
+
+    def seen_path(self, path: Path) -> Path:
+        """Return the path at which the session sees a real path."""
+        for zone in self.zones:
+            if zone.copy and path.is_relative_to(zone.path):
+                return Path(zone.copy) / path.relative_to(zone.path)
+        return path
 
     @property
     def began_at(self) -> str:
@@ -253,6 +269,8 @@ def drop_draft(draft: SessionDraft) -> None:
     # If the removal is interrupted, what is left must not look like a draft to apply.
     draft.become("dropped")
     for zone in draft.zones:
+        if zone.copy:
+            drop_copies(Path(zone.copy))
         drop_copies(draft.upper(zone).parent)
     shutil.rmtree(draft.place, ignore_errors=True)
     if draft.place.exists():

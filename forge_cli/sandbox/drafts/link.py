@@ -6,12 +6,12 @@ import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict
 
 from forge_cli.core.trial import DraftCheck, DraftEvent
+from forge_cli.sandbox.drafts.draft import SessionDraft
 
 _MAX_LINE = 1 << 24
 _ANSWER_TIMEOUT = 600.0
@@ -21,22 +21,16 @@ _ANSWER_TIMEOUT = 600.0
 class DraftLink:
     """Client of the process outside; each question and each answer is one line of JSON."""
 
-    def __init__(
-        self,
-        connection: socket.socket,
-        id: str,
-        place: Path,
-        zones: frozenset[str],
-        *,
-        check: str = "",
-    ) -> None:
-        self.id = id
+    def __init__(self, connection: socket.socket, draft: SessionDraft, *, check: str = "") -> None:
+        self.id = draft.id
         self.check = check
         """The command that checks the draft at the end of the session."""
-        self.place = place
+        self.place = draft.place
         """The folder of the draft."""
-        self.zones = zones
-        """The real folders that the draft covers."""
+        self.zones = draft.seen_zones
+        """The folders that the draft covers, or their copies."""
+        self.seen_path = draft.seen_path
+        """Returns the path at which the session sees a real path."""
         self._connection = connection
         connection.settimeout(_ANSWER_TIMEOUT)
 

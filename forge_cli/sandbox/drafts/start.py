@@ -87,6 +87,8 @@ class StartState(Struct, frozen=True):
     """The zones of which all paths were recorded, unlike one with too many."""
     repositories: tuple[str, ...] = ()
     """The top folders of the git repositories whose index was copied."""
+    foreign: str = ""
+    """A path that this user may change, but whose owner or group a view cannot have."""
     later: dict[str, set[bytes]] = {}
     """Paths whose state was recorded later: no copy of them belongs to that state."""
 
@@ -158,13 +160,14 @@ def record_start(folder: Path, zones: Iterable[str]) -> StartState:
     """Record the zones of a draft that begins now; copy the index of each git repository."""
     found: dict[str, dict[bytes, PathState | None]] = {}
     tops: dict[str, None] = {}
+    foreign: list[str] = []
     left = MAX_ENTRIES
     for zone in zones:
         for around in Path(zone).parents:
             if os.path.lexists(around / ".git"):
                 tops[str(around)] = None
                 break
-        entries = _scan(zone, left, tops)
+        entries = _scan(zone, left, tops, foreign)
         if entries is not None:
             found[zone] = entries
             left -= len(entries)
@@ -173,10 +176,19 @@ def record_start(folder: Path, zones: Iterable[str]) -> StartState:
         index = _index_of(Path(top))
         if index is not None and _copy_index(index, _index_copy(folder, len(kept))):
             kept.append(top)
-    return StartState(found, tuple(found), tuple(kept))
+    return StartState(found, tuple(found), tuple(kept), "".join(foreign))
 
 
-def _scan(zone: str, most: int, tops: dict[str, None]) -> dict[bytes, PathState | None] | None:
+def _is_foreign(info: os.stat_result) -> bool:
+    """Return True for an owner or group that a user namespace of this user does not have."""
+    if os.geteuid() == 0 or stat.S_ISLNK(info.st_mode):
+        return False
+    return (info.st_uid, info.st_gid) != (os.geteuid(), os.getegid())
+
+
+def _scan(
+    zone: str, most: int, tops: dict[str, None], foreign: list[str]
+) -> dict[bytes, PathState | None] | None:
     """Return the states of all paths below a zone; None if there are too many."""
     found: dict[bytes, PathState | None] = {b"": PathState.of(os.lstat(zone))}
     folders = [(os.fsencode(zone), b"")]
@@ -189,6 +201,8 @@ def _scan(zone: str, most: int, tops: dict[str, None]) -> dict[bytes, PathState 
                 except OSError:
                     continue
                 key = prefix + entry.name
+                if not foreign and _is_foreign(info) and os.access(entry.path, os.W_OK):
+                    foreign.append(os.fsdecode(entry.path))
                 found[key] = PathState.of(info)
                 if entry.name == b".git":
                     tops[os.fsdecode(folder)] = None

@@ -123,7 +123,8 @@ def found_anew(zone: Path, changes: ChangeSet, kept_path: Path) -> ChangeSet:
         replace(change, before=change.before and entry_of(change.path, os.lstat(change.path)))
         for change in changes.changes
     ]
-    again = ChangeSet(kept_path / "again", tuple(fresh), {str(zone): zone.stat().st_ino})
+    roots = {str(zone): zone.stat().st_ino}
+    again = ChangeSet(kept_path / "again", tuple(fresh), roots, moves=changes.moves)
     again.save()
     return again
 
@@ -149,13 +150,15 @@ def kill_everywhere(zone: Path, changes: ChangeSet, kept_path: Path, step: int) 
     return number
 
 
-def test_killed_now_and_then(zone: Path, changes: ChangeSet, kept_path: Path) -> None:
-    kill_everywhere(zone, changes, kept_path, step=29)
+@pytest.mark.parametrize("moves", [True, False])
+def test_killed_now_and_then(moves: bool, zone: Path, changes: ChangeSet, kept_path: Path) -> None:
+    kill_everywhere(zone, replace(changes, moves=moves), kept_path, step=29)
 
 
 @pytest.mark.long
-def test_killed_at_every_call(zone: Path, changes: ChangeSet, kept_path: Path) -> None:
-    assert kill_everywhere(zone, changes, kept_path, step=1) > 200
+@pytest.mark.parametrize("moves", [True, False])
+def test_killed_at_every_call(moves: bool, zone: Path, changes: ChangeSet, kept_path: Path) -> None:
+    assert kill_everywhere(zone, replace(changes, moves=moves), kept_path, step=1) > 120
 
 
 def test_change_of_somebody_else_stops_all(zone: Path, changes: ChangeSet) -> None:

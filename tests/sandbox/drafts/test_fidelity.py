@@ -1,6 +1,7 @@
 """Applying a draft gives the same tree as working on the real files.
 
-Covers forge_cli.sandbox.drafts.changes, forge_cli.sandbox.drafts.view.
+Covers forge_cli.sandbox.drafts.changes, forge_cli.sandbox.drafts.view,
+forge_cli.sandbox.drafts.copies, forge_cli.sandbox.changes.copied.
 """
 
 import os
@@ -16,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.drafts.changes import apply_draft, read_draft
-from forge_cli.sandbox.drafts.draft import new_draft
+from forge_cli.sandbox.drafts.copies import copy_zones
+from forge_cli.sandbox.drafts.draft import drop_draft, new_draft
 from forge_cli.sandbox.drafts.view import enter_view
 
 pytestmark = [pytest.mark.needs("overlay")]
@@ -84,16 +86,20 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes | str | None]]:
     return found
 
 
-def in_draft(steps: Sequence[tuple[Any, ...]], folder: Path, drafts: Path) -> None:
+def in_draft(
+    steps: Sequence[tuple[Any, ...]], folder: Path, drafts: Path, *, copies: bool = False
+) -> None:
     """Do the steps in a draft of a folder, and apply it."""
     os.environ["FORGE_DRAFTS"] = str(drafts)
     draft = new_draft("d", "test", folder, folder, [("zone", folder)])
+    if copies:
+        draft = copy_zones(draft, "a test wants it")
     child = os.fork()
     if not child:
         code = 1
         try:
             enter_view(draft)
-            carry_out(steps, folder)
+            carry_out(steps, draft.seen_path(folder))
             code = 0
         finally:
             os._exit(code)
@@ -103,19 +109,24 @@ def in_draft(steps: Sequence[tuple[Any, ...]], folder: Path, drafts: Path) -> No
     assert changed.conflicts == []
     if changed.changes:
         apply_draft(changed, changed.changes)
+    drop_draft(draft)
 
 
+@pytest.mark.parametrize("copies", [False, True])
 @settings(max_examples=min(settings().max_examples, 100))
 @given(before=st.lists(EARLIER, max_size=8), steps=st.lists(STEPS, max_size=12))
 def test_applied_draft_equals_the_plain_run(
-    before: list[Any], steps: list[Any], tmp_path_factory: pytest.TempPathFactory
+    copies: bool,
+    before: list[Any],
+    steps: list[Any],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     place = tmp_path_factory.mktemp("fidelity")
     for name in ("plain", "drafted"):
         (place / name).mkdir()
         carry_out(before, place / name)
     carry_out(steps, place / "plain")
-    in_draft(steps, place / "drafted", place / "drafts")
+    in_draft(steps, place / "drafted", place / "drafts", copies=copies)
     assert tree(place / "drafted") == tree(place / "plain")
     shutil.rmtree(place)
 
