@@ -366,7 +366,7 @@ def test_checked_forms_look_at_what_a_listing_names(unheld: Project) -> None:
     assert _asks(verdicts(unheld, [*free, *asking], "checked.yaml")) == asking
 
 
-def test_a_folder_that_is_written_unasked_asks_only_before_what_may_obey_its_files(
+def test_freely_writable_folder_asks_only_before_programs_that_may_obey_its_files(
     unheld: Project,
 ) -> None:
     unheld.write("bare/objects/x", "")

@@ -184,7 +184,7 @@ WRITE = JudgedPart("update a", "ask", "it writes")
 AUDIT = JudgedPart("delete from audit", "blocked", "a rule blocks it", "sql.rules", HERE)
 
 
-def test_a_verdict_of_parts_is_the_strictest_and_lists_all() -> None:
+def test_verdict_of_parts_is_the_strictest_and_lists_all() -> None:
     verdict = Verdict.of_parts([READ, AUDIT, WRITE], risk="low")
     assert verdict == Verdict(
         Approval.BLOCKED,
@@ -211,13 +211,13 @@ def test_a_verdict_of_parts_is_the_strictest_and_lists_all() -> None:
         ([WRITE, JudgedPart("insert", "ask", "a rule asks", "sql.write")], Approval.ASK, False),
     ],
 )
-def test_a_trial_counts_only_if_no_rule_asks(
+def test_trial_counts_only_if_no_rule_asks(
     parts: list[JudgedPart], approval: Approval, unruled: bool
 ) -> None:
     verdict = Verdict.of_parts(parts)
     assert (verdict.approval, verdict.unruled) == (approval, unruled)
 
 
-def test_a_part_with_another_approval_is_an_error() -> None:
+def test_part_with_an_invalid_approval_is_an_error() -> None:
     with pytest.raises(ValueError, match="allowed"):
         Verdict.of_parts([JudgedPart("select 1", "allowed", "")])

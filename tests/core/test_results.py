@@ -431,21 +431,21 @@ def test_invalid_result_json_is_unreadable(data: Any, problem: str) -> None:
     assert from_wire(data) == Json(data) or data is None
 
 
-def test_a_table_is_csv_that_tells_an_absent_value_from_an_empty_text() -> None:
+def test_table_as_csv_distinguishes_a_missing_value_from_an_empty_text() -> None:
     table = Table.of(["a", "b,c"], [[None, ""], ['say "hi"', "two\nlines"], [True, 1.5]])
     assert table.csv() == 'a,"b,c"\n,""\n"say ""hi""","two\nlines"\ntrue,1.5\n'
 
 
-def test_a_table_of_objects_has_the_columns_of_all() -> None:
+def test_table_of_objects_has_the_columns_of_all() -> None:
     table = Table.of_records([{"a": 1}, {"b": [2]}])
     assert table == Table.of("ab", [[1, None], [None, [2]]])
 
 
-def test_a_table_in_markdown_keeps_cells_in_their_columns() -> None:
+def test_table_in_markdown_keeps_cells_in_their_columns() -> None:
     table = Table.of(["a|b"], [["x|y\n# z"], [None]])
     assert table.markdown() == "| a\\|b |\n|---|\n| x\\|y\\\\n\\# z |\n| null |\n"
 
 
-def test_a_row_with_other_cells_than_columns_is_refused() -> None:
+def test_row_with_a_wrong_number_of_cells_is_refused() -> None:
     with pytest.raises(ValueError, match="row 2 of the table has 1 cells, but there are 2 columns"):
         Table.of("ab", [[1, 2], [3]])

@@ -255,7 +255,7 @@ CALL = ASK.request.tool_call_id
         ([START], [], True),
     ],
 )
-def test_what_a_session_at_work_asks_right_now(
+def test_open_requests_of_a_running_session_are_listed(
     more: list[Event], open_ids: list[str], may: bool, tmp_path: Path
 ) -> None:
     made = lines(START, ASK, *more)
@@ -265,7 +265,7 @@ def test_what_a_session_at_work_asks_right_now(
     assert may_be_asking(file) is may
 
 
-def test_nothing_is_asked_in_a_log_without_a_request(tmp_path: Path) -> None:
+def test_log_without_a_request_has_no_open_question(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     file.write_text(lines(START)[0].text())
     assert not may_be_asking(file)

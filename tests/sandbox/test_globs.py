@@ -97,7 +97,7 @@ def test_globs_that_nearly_match_in_many_ways() -> None:
         assert not Include.parse(glob).takes(path.encode())
 
 
-def test_most_alternatives() -> None:
+def test_alternatives_up_to_the_limit_match() -> None:
     assert 2**6 <= BRACES_MAX < 2**7
     assert Include.parse("{a,b}" * 6).takes(b"abbaba")
 

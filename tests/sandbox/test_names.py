@@ -60,5 +60,5 @@ def test_long_name_is_cut_in_the_middle() -> None:
 
 
 @given(st.text())
-def test_whatever_is_shown_cannot_repaint_a_prompt(text: str) -> None:
+def test_shown_text_cannot_control_the_terminal(text: str) -> None:
     assert all(unusable(character) is None for character in shown(text))

@@ -385,7 +385,7 @@ def test_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
     )
 
 
-def test_a_table_is_one_in_markdown_and_can_be_saved_from_a_page() -> None:
+def test_table_is_markdown_and_can_be_saved_from_a_page() -> None:
     table = Table(("id", "name"), ((1, "a|<b>"),), count=3, summary="people")
     assert "people; and 2 more rows\n\n| id | name |\n|---|---|\n| 1 | a\\|\\<b\\> |" in markdown(
         told_result(table)

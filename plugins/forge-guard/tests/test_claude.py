@@ -72,7 +72,7 @@ def test_under_confined_tests_are_rewritten_and_others_are_not(machine: Machine)
 
 
 @pytest.mark.needs("bwrap")
-def test_a_confined_line_writes_in_the_project_only(machine: Machine) -> None:
+def test_confined_line_writes_only_in_the_project(machine: Machine) -> None:
     machine.guard("install", "claude", "--project", "--preset", "confined")
     outside = machine.home / "outside.txt"
     line = f"echo out; echo err >&2; echo x > inside.txt; echo x > {outside}; exit 5"

@@ -208,7 +208,7 @@ def test_existing_policy_is_kept_and_a_broken_one_reported(
     assert "nonsense" in done.stderr
 
 
-def test_a_preset_replaces_another_one_but_no_policy_of_your_own(machine: Machine) -> None:
+def test_preset_replaces_another_preset_but_not_a_custom_policy(machine: Machine) -> None:
     shown = machine.guard("install", "codex", "--project")
     assert "preset careful: " in shown
     assert "codex cannot ask, so it may change no file" in shown

@@ -72,7 +72,7 @@ class Shelf:
         return "applied"
 
 
-async def test_a_yes_applies_what_the_question_showed(gate: OpenGate) -> None:
+async def test_yes_applies_the_shown_changes(gate: OpenGate) -> None:
     shelf = Shelf()
     opened = gate(shelf.tool, answers=[True])
     outcome = await opened("put", text="new")
@@ -90,14 +90,14 @@ async def test_a_yes_applies_what_the_question_showed(gate: OpenGate) -> None:
     assert tried[1].sentence() == "applied: 1 change"
 
 
-async def test_a_no_changes_nothing(gate: OpenGate) -> None:
+async def test_no_changes_nothing(gate: OpenGate) -> None:
     shelf = Shelf()
     outcome = await gate(shelf.tool, answers=[False])("put", text="new")
     assert outcome.error == "put was not called; the user said no, and nothing was changed"
     assert (shelf.text, shelf.happened) == ("old", ["try"])
 
 
-async def test_without_a_person_nothing_changes(gate: OpenGate) -> None:
+async def test_trial_without_a_person_changes_nothing(gate: OpenGate) -> None:
     shelf = Shelf()
     outcome = await gate(shelf.tool)("put", text="new")
     assert (outcome.status, shelf.text, shelf.happened) == ("denied", "old", ["try"])
@@ -138,7 +138,7 @@ async def test_changes_that_never_rest_are_given_up(gate: OpenGate) -> None:
 
 
 @pytest.mark.parametrize("verdict", [UNRULED, True])
-async def test_a_trial_without_effect_asks_only_if_a_rule_says_so(
+async def test_trial_without_effect_asks_only_if_a_rule_says_so(
     gate: OpenGate, verdict: Any
 ) -> None:
     shelf = Shelf("new", needs_approval=verdict)
@@ -150,7 +150,7 @@ async def test_a_trial_without_effect_asks_only_if_a_rule_says_so(
     assert (tried.outcome, tried.sentence()[:17]) == ("noEffect", "tried: no effect ")
 
 
-async def test_a_trial_that_met_something_blocked_is_not_asked_about(gate: OpenGate) -> None:
+async def test_trial_with_a_blocked_effect_is_refused_without_a_question(gate: OpenGate) -> None:
     shelf = Shelf()
     shelf.blocked = Verdict(Approval.BLOCKED, "a trigger writes to audit", "rules.audit")
     opened = gate(shelf.tool, answers=[])
@@ -165,7 +165,7 @@ async def test_a_trial_that_met_something_blocked_is_not_asked_about(gate: OpenG
 @pytest.mark.parametrize(
     ("options", "mode"), [({"needs_approval": False}, "interactive"), ({}, "approve_all")]
 )
-async def test_what_does_not_ask_is_not_tried(
+async def test_call_that_does_not_ask_is_not_tried(
     gate: OpenGate, options: dict[str, Any], mode: str
 ) -> None:
     shelf = Shelf(**options)
@@ -173,7 +173,7 @@ async def test_what_does_not_ask_is_not_tried(
     assert (outcome.text(), shelf.happened) == ("put without a trial", ["put"])
 
 
-async def test_a_yes_covers_one_call_only(gate: OpenGate) -> None:
+async def test_yes_covers_one_call_only(gate: OpenGate) -> None:
     shelf = Shelf()
     opened = gate(shelf.tool, answers=[ApprovalDecision(True, remember="session"), False])
     assert (await opened("put", text="new")).ok
@@ -182,7 +182,7 @@ async def test_a_yes_covers_one_call_only(gate: OpenGate) -> None:
     assert shelf.text == "precious"
 
 
-async def test_a_trial_needs_an_apply_and_an_apply_a_preview(gate: OpenGate) -> None:
+async def test_trial_needs_an_apply_and_an_apply_a_preview(gate: OpenGate) -> None:
     shelf = Shelf()
     shelf.tool.apply = None
     opened = gate(shelf.tool, answers=[False])
@@ -246,7 +246,7 @@ class OwnThread(Toolset):
         return [*tried.changes, self.here()]
 
 
-def test_a_toolset_tries_and_applies_in_its_own_thread(forge_worker: OpenForTest) -> None:
+def test_toolset_tries_and_applies_in_its_own_thread(forge_worker: OpenForTest) -> None:
     worker = forge_worker(OwnThread, answers=[True])
     [first, second] = json.loads(worker.call("act").text())
     assert first == second
@@ -281,7 +281,7 @@ def act() -> str:
 
 
 @pytest.mark.parametrize("state", [None, "changed"])
-def test_a_parked_trial_is_applied_if_it_would_change_the_same(
+def test_parked_trial_is_applied_if_its_changes_are_the_same(
     project: Project, state: str | None
 ) -> None:
     project.write("tools.py", TOOLS)
@@ -311,7 +311,7 @@ def test_approve_shows_a_trial_without_making_it(project: Project) -> None:
     assert not (project.folder / "state").exists()
 
 
-async def test_a_preview_of_a_tool_with_apply_may_be_a_plain_one(gate: OpenGate) -> None:
+async def test_preview_of_a_tool_with_apply_may_be_a_plain_one(gate: OpenGate) -> None:
     """For calls that cannot be tried: a yes then makes the call as it is."""
     shelf = Shelf()
 

@@ -192,7 +192,9 @@ EACH = [
 
 
 @each_row(("access", "path", "expected"), EACH)
-def test_each(guarded: Sandbox, access: str, path: str, expected: str) -> None:
+def test_each_access_has_its_expected_answer(
+    guarded: Sandbox, access: str, path: str, expected: str
+) -> None:
     assert answer(guarded, Access(access), path) == expected
     if expected == "refused":
         with pytest.raises(ToolError):

@@ -121,7 +121,7 @@ def outside(root: Path, zones: list[dict[str, Any]]) -> dict[str, bytes | str]:
 
 
 @each_row("case", CASES)
-def test_case(case: Case, tmp_path: Path) -> None:
+def test_case_has_the_expected_verdict(case: Case, tmp_path: Path) -> None:
     prepare(tmp_path, case)
     try:
         sandbox = open_sandbox(tmp_path, case)

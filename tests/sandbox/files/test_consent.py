@@ -268,9 +268,7 @@ def test_own_folder_protects_what_is_in_it(open_sandbox: OpenSandbox, project: P
     assert sandbox.judge("/project/elsewhere", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
-def test_another_hard_link_to_an_own_file_is_that_file(
-    open_sandbox: OpenSandbox, project: Path
-) -> None:
+def test_hard_link_to_an_own_file_is_that_file(open_sandbox: OpenSandbox, project: Path) -> None:
     (project / "worker.yaml").write_text("name: w")
     (project / "same").hardlink_to(project / "worker.yaml")
     sandbox = open_sandbox(PROJECT, protected=(project / "worker.yaml",))
@@ -304,9 +302,7 @@ def test_name_that_looks_like_an_existing_one_asks(
     assert permissive.judge("/project/café.txt", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
-def test_another_spelling_of_the_same_file_is_no_second_file(
-    permissive: Sandbox, project: Path
-) -> None:
+def test_other_spelling_of_a_file_is_the_same_file(permissive: Sandbox, project: Path) -> None:
     (project / "café.txt").write_text("")
     (project / "cafe\u0301.txt").hardlink_to(project / "café.txt")
 

@@ -164,7 +164,7 @@ def test_verdict_is_that_of_the_real_files_zone(
 @given(
     st.one_of(st.text(), st.text(alphabet="/.\\~ra\0\x1b\ud800é").map(lambda text: "/rw/" + text))
 )
-def test_whatever_the_text_there_is_a_verdict_or_a_sentence(text: str) -> None:
+def test_every_text_has_a_verdict_or_an_error_message(text: str) -> None:
     with world([]) as here:
         for access in Access:
             try:

@@ -242,5 +242,7 @@ def test_link_that_flips_between_consents_writes_nothing_that_asks(
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_it_does_not_in_many_calls(sandbox: Sandbox, root: Path) -> None:
+def test_link_that_flips_in_many_consents_writes_nothing_that_asks(
+    sandbox: Sandbox, root: Path
+) -> None:
     assert race_between_consents(sandbox, root, 15_000) > 0

@@ -98,7 +98,7 @@ class TestWriting:
         assert (root / "outside/secret.txt").read_text() == "secret"
         assert (root / "scratch/hl").read_text() == "new"
 
-    def test_longest_name(self, sandbox: Sandbox, root: Path) -> None:
+    def test_longest_file_name_can_be_written(self, sandbox: Sandbox, root: Path) -> None:
         sandbox.write_bytes(f"/scratch/{'n' * 255}", b"x")
         sandbox.write_bytes(f"/scratch/{'n' * 255}", b"y")
 
@@ -156,7 +156,7 @@ class TestReading:
         assert sandbox.digest("/src/a") == sandbox.digest("/src/b") != sandbox.digest("/src/c")
         assert "does not exist" in refusal(lambda: sandbox.digest("/src/none"))
 
-    def test_what_is_missing(self, sandbox: Sandbox) -> None:
+    def test_missing_file_is_reported(self, sandbox: Sandbox) -> None:
         assert (
             refusal(lambda: sandbox.read_bytes("/src/no\u200bne"))
             == r"'/src/no\u200bne' does not exist"
@@ -266,7 +266,7 @@ class TestDeleting:
 
         assert os.listdir(root / "scratch/d") == []
 
-    def test_what_is_missing(self, sandbox: Sandbox) -> None:
+    def test_missing_file_is_reported(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.delete("/scratch/none")) == "'/scratch/none' does not exist"
 
 

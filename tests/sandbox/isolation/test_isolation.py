@@ -637,7 +637,7 @@ async def test_inner_zones_decide_for_themselves(world: World) -> None:
     assert done.stdout == ("x\nro/rw/x\n" if world.weaker else ".\nx\nro/rw\nro/rw/x\n")
 
 
-async def test_how_a_confined_command_ends(world: World) -> None:
+async def test_exit_status_of_a_confined_command_is_reported(world: World) -> None:
     endings = [
         (done.exit_code, done.signal)
         for done in [await world.run(f"{line}") for line in ("exit 7", "kill -9 $$")]

@@ -103,7 +103,7 @@ def test_name_is_read_as_it_is_and_a_second_time_the_same(name: str) -> None:
 
 
 @given(st.text(max_size=80))
-def test_whatever_is_written_is_a_clean_host_or_refused(text: str) -> None:
+def test_every_text_is_a_valid_host_or_refused(text: str) -> None:
     try:
         host = read_host(text)
     except ValueError as error:

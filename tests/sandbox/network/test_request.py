@@ -11,7 +11,7 @@ def head(*lines: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-def test_tunnel() -> None:
+def test_tunnel_request_is_parsed() -> None:
     assert ProxyRequest.read(
         head("CONNECT a.example:443 HTTP/1.1", "Host: b.example")
     ) == ProxyRequest("a.example", 443)
@@ -49,7 +49,7 @@ def test_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_its
         ("http://a.example/a//b", "GET /a//b "),
     ],
 )
-def test_path(target: str, line: str) -> None:
+def test_path_of_a_request_is_rewritten(target: str, line: str) -> None:
     assert ProxyRequest.read(head(f"GET {target} HTTP/1.1")).head.decode().startswith(line)
 
 
@@ -124,7 +124,7 @@ def test_body_of_unknown_length_is_refused(more: list[str]) -> None:
     st.binary(max_size=200),
     st.sampled_from([b"", b"GET http://a.example/ HTTP/1.1\r\n", b"CONNECT "]),
 )
-def test_whatever_comes_is_one_clean_request_or_refused(data: bytes, start: bytes) -> None:
+def test_every_input_is_one_valid_request_or_refused(data: bytes, start: bytes) -> None:
     try:
         request = ProxyRequest.read(start + data)
     except BadRequest:

@@ -164,7 +164,7 @@ async def test_environment_is_kept_where_the_interpreter_would_change_it(place: 
 
 
 @pytest.mark.parametrize("line", ["kill -9 $$", "exit 3", "yes | head -1"])
-async def test_how_it_ends_is_how_it_ended(place: Path, line: str) -> None:
+async def test_exit_status_is_the_same_with_and_without_a_proxy(place: Path, line: str) -> None:
     async with opened(place, Person(), Away(), NAMES) as processes:
         behind = await processes.run(bash_argv(line), timeout=60)
     async with opened(place, Person(), Away(), "network: false") as processes:

@@ -59,7 +59,9 @@ TEXTS = st.text("ab\n ", max_size=12)
 
 
 @given(TEXTS, TEXTS.filter(bool), TEXTS, TEXTS, st.sampled_from(["\n", "\r\n"]))
-def test_it_does_what_python_does(head: str, old: str, new: str, tail: str, ending: str) -> None:
+def test_replacement_equals_that_of_python(
+    head: str, old: str, new: str, tail: str, ending: str
+) -> None:
     text = f"\n{head}{old}{tail}"
     if old != new:
         after = replaced(text.replace("\n", ending).encode(), old, new, everywhere=True)

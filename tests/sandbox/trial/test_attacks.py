@@ -128,7 +128,7 @@ def test_second_name_outside_is_not_written(zone: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["folder", "link", "link above", "nothing"])
-def test_another_folder_in_the_place_of_the_zone_gets_nothing(zone: Path, place: str) -> None:
+def test_folder_that_replaced_the_zone_is_not_changed(zone: Path, place: str) -> None:
     changes = changes_of(zone, "mkdir new; echo x > new/file")
     other = zone.parent / "other"
     if place == "link above":

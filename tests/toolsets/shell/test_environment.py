@@ -18,16 +18,16 @@ from forge_cli.toolsets.shell.environment import (
         *("echo $ANTHROPIC_API_KEY", "jq -n env", "awk 'BEGIN{print ENVIRON[\"X\"]}'"),
     ],
 )
-def test_a_line_that_may_show_the_environment(line: str, tmp_path: Path) -> None:
+def test_line_that_may_print_the_environment_asks(line: str, tmp_path: Path) -> None:
     assert doubt_elsewhere(line, tmp_path) == SHOWS_ENVIRONMENT
 
 
 @pytest.mark.parametrize("line", ["echo $HOME", "awk '{print $NF}' a", "grep -rn env src"])
-def test_a_line_that_shows_nothing(line: str, tmp_path: Path) -> None:
+def test_line_that_does_not_print_the_environment_does_not_ask(line: str, tmp_path: Path) -> None:
     assert doubt_elsewhere(line, tmp_path) is None
 
 
-def test_a_folder_that_git_takes_for_a_repository(tmp_path: Path) -> None:
+def test_folder_that_git_takes_for_a_repository_asks(tmp_path: Path) -> None:
     (tmp_path / "objects").mkdir()
     (tmp_path / "refs").mkdir()
     assert doubt_elsewhere("git status", tmp_path) is None
