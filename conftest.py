@@ -75,6 +75,12 @@ def can_mount() -> bool:
     )
 
 
+def find_postgres() -> list[Path]:
+    """Return the programs that make a database of PostgreSQL; Debian has them outside of PATH."""
+    found = shutil.which("initdb", path=PATH)
+    return [Path(found)] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
 def find_chromium() -> str | None:
     """Return the path of Chromium, or None."""
     return next(
@@ -129,6 +135,7 @@ NEEDS = {
         more="Linux 5.11, with overlays in user namespaces",
     ),
     "openssl": program("openssl", "openssl"),
+    "postgres": Need(find_postgres, "postgresql"),
     "rg": program("rg", "ripgrep"),
     "tmux": program("tmux", "tmux"),
     "uv": program("uv", "uv"),
@@ -240,6 +247,13 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def need() -> Callable[[str], None]:
     """Return a function for requirements of a part of a test: ``need("go")``."""
     return require
+
+
+@pytest.fixture(scope="session")
+def postgres_programs() -> Path:
+    """Return the folder of the programs of PostgreSQL."""
+    require("postgres")
+    return find_postgres()[-1].parent
 
 
 @pytest.fixture(scope="session")

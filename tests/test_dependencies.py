@@ -5,6 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ OWN_TOOLS = {"pytest"}
 
 def declared(folder: Path) -> dict[str, Requirement]:
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    found = map(Requirement, project["dependencies"])
+    extras = chain.from_iterable(project.get("optional-dependencies", {}).values())
+    found = map(Requirement, [*project["dependencies"], *extras])
     return {canonicalize_name(each.name): each for each in found}
 
 
