@@ -43,6 +43,7 @@ from forge_cli.sandbox.drafts.draft import (
 from forge_cli.sandbox.drafts.link import DraftKeeper, DraftLink
 from forge_cli.sandbox.drafts.view import enter_view, prepare_view
 from forge_cli.sandbox.trial.left import finish_trials
+from forge_cli.ui.wrap import wrap_for
 
 Mask = set[int | signal.Signals]
 """Blocked signals."""
@@ -66,7 +67,7 @@ def enter_draft(asked: RunOptions) -> RunOptions:
         link = fork_into(draft, asked.check)
         if isinstance(link, DraftLink):
             if asked.trace != "quiet" and is_first:
-                sys.stderr.write(f"{_banner(draft)}\n")
+                sys.stderr.write(wrap_for(sys.stderr, _banner(draft)) + "\n")
             return replace(asked, draft_link=link)
         asked = _stay_outside(draft.become("open"), asked, link)
         is_first = False

@@ -157,8 +157,8 @@ class _Review:
                     if not unit:
                         return key
                     continue
-                case "h" if shown.hunks:
-                    self._ask_for_hunks(shown, shown.hunks)
+                case "h":
+                    self._ask_for_hunks(shown)
                 case "e":
                     unit = self._edit(shown)
                     if not unit:
@@ -190,9 +190,11 @@ class _Review:
             keys += "r"
         return keys + ("tq" if self._can_talk else "q")
 
-    def _ask_for_hunks(self, shown: ShownUnit, hunks: FileHunks) -> None:
+    def _ask_for_hunks(self, shown: ShownUnit) -> None:
         """Ask for the mode and for each hunk; what is left stays in the draft."""
         [each] = shown.changes
+        source = self._changed.change_set().source(each.change, "after")
+        hunks = FileHunks.of(each.path.read_bytes(), source.read_bytes())
         before, after = each.change.before, each.change.after
         takes_mode = False
         if shown.has_mode and before and after:

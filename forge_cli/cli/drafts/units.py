@@ -10,11 +10,8 @@ from msgspec.structs import replace
 
 from forge_cli.sandbox.changes.path_changes import PathKey
 from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange, folders_of
-from forge_cli.sandbox.drafts.hunks import FileHunks
 from forge_cli.toolsets.shell.contents import MADE_AT_MOST, compare_files
 from forge_cli.toolsets.shell.shown import show_changes
-
-_TEXT = frozenset({"text", "text that is not UTF-8"})
 
 
 class ShownUnit(Struct, frozen=True):
@@ -31,8 +28,8 @@ class ShownUnit(Struct, frozen=True):
     """Why the changes cannot be taken in a review."""
     is_text: bool = False
     """True for a single text file, which can be edited."""
-    hunks: FileHunks | None = None
-    """The hunks of a changed text file."""
+    hunks: int = 0
+    """The number of hunks of a changed text file."""
 
     @property
     def applied(self) -> Sequence[DraftChange]:
@@ -53,7 +50,7 @@ class ShownUnit(Struct, frozen=True):
     @property
     def has_parts(self) -> bool:
         """True if a part of the change can be taken."""
-        return self.hunks is not None and len(self.hunks.shown) + self.has_mode > 1
+        return self.hunks > 0 and self.hunks + self.has_mode > 1
 
     @property
     def is_conflict(self) -> bool:
@@ -137,24 +134,40 @@ def _with_contents(changed: ChangedDraft, shown: ShownUnit, *, is_seen: bool) ->
     """Return a unit of one path with what is known of its contents."""
     change = shown.changes[0].change
     before, after = change.before, change.after
-    is_old = before is not None and before.kind == "file"
     if after is None or after.kind != "file":
         return shown
-    source = changed.change_set().source(change, "after")
-    old = change.path if is_old else None
+    source = changed.change_set(shown.changes).source(change, "after")
+    old = change.path if before is not None and before.kind == "file" else None
+    if not shown.difference or not is_seen:
+        return _without_difference(shown, old, source)
+    is_text = not any(_is_utf_16(path) for path in (old, source) if path)
+    hunks = 0
+    is_small = before is not None and max(before.size, after.size) <= MADE_AT_MOST
+    if old and is_text and is_small:
+        # A line of a file begins with a blank or a sign here.
+        hunks = shown.difference.count("\n@@ ")
+    return replace(shown, is_text=is_text, hunks=hunks)
+
+
+def _without_difference(shown: ShownUnit, old: Path | None, source: Path) -> ShownUnit:
+    """Return a unit whose contents are not shown: only binary files are taken by size and kind."""
+    change = shown.changes[0].change
+    if change.what not in ("made", "changed", "replaced"):
+        return shown
     try:
         kind = compare_files(old, source, "", "").kind
-    except OSError:
-        return shown
-    unseen = shown.unseen
-    if kind.startswith("text") and not is_seen and change.what in ("made", "changed", "replaced"):
-        unseen = "the difference is too large to be shown"
-    is_text = kind in _TEXT
-    hunks = None
-    is_small = before is not None and max(before.size, after.size) <= MADE_AT_MOST
-    if is_text and is_old and is_small and unseen is None:
-        hunks = FileHunks.of(change.path.read_bytes(), source.read_bytes())
-    return replace(shown, unseen=unseen, is_text=is_text, hunks=hunks)
+    except OSError as error:
+        return replace(shown, unseen=f"it cannot be read: {error.strerror}")
+    is_text = "text" in kind and "was" not in kind
+    is_empty = change.after is not None and not change.after.size
+    if is_text and not is_empty:
+        return replace(shown, unseen="the difference is too large to be shown", is_text=True)
+    return replace(shown, is_text=is_text)
+
+
+def _is_utf_16(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) in (b"\xff\xfe", b"\xfe\xff")
 
 
 def _is_record(each: DraftChange) -> bool:

@@ -20,8 +20,9 @@ _HEAD, _CHARACTER = 4096, 4
 """Bytes of a large file that decide its kind, and the most bytes of one character."""
 _CHUNK = 1 << 20
 _CONTEXT_LINES, _CONTEXT_BYTES = 3, 60
-_WRITTEN = "\t\n\r\f\b\x1b"
-"""Control characters that occur in text, such as the escapes of colors."""
+_ODD = re.compile("[\x01-\x07\x0b\x0e-\x1a\x1c-\x1f\udc80-\udcff]")
+"""Control characters that text lacks, unlike tabs or the escapes of colors; and bytes that are not
+UTF-8, which ``surrogateescape`` decodes as surrogates."""
 _ODD_PARTS, _NULS = 10, 10
 """Text may contain one unusual character in ten, which is shown escaped, and up to nine NULs per
 character, so that NULs in a Makefile do not hide its contents."""
@@ -146,15 +147,9 @@ def _text(data: bytes) -> str | None:
             return None
     text = data.decode(errors="surrogateescape")
     letters = len(text) - text.count("\0")
-    odd = sum(map(_is_odd, text))
+    odd = len(_ODD.findall(text))
     is_text = odd * _ODD_PARTS <= letters and len(text) <= letters * _NULS
     return text if is_text else None
-
-
-def _is_odd(char: str) -> bool:
-    """Return True for an unusual control character, and for a byte that is not UTF-8."""
-    # ``surrogateescape`` decodes an invalid byte as one of these surrogates.
-    return ("\0" < char < " " and char not in _WRITTEN) or "\udc80" <= char <= "\udcff"
 
 
 def _compare_large(old: _Bytes, new: _Bytes, kind: str, names: tuple[str, str]) -> FileContents:
