@@ -127,6 +127,8 @@ SPIES = [
     "table users",
     "values ((select password from users limit 1))",
     "explain select * from users",
+    "select query_to_xml('select * from users', true, true, '')",
+    "select * from sqlite_stat4",
     "select most_common_vals::text from pg_stats",
     "select histogram_bounds::text from pg_catalog.pg_stats where tablename = 'users'",
 ]

@@ -125,7 +125,7 @@ def test_rules_meet_what_triggers_change(sqlite_shop: Any) -> None:
     sqlite_shop.configure("rules: [{table: log, approval: blocked}]")
     seen = sqlite_shop.try_out("update orders set total = 1 where id = 1")
     assert (seen.statuses, seen.asked) == (["blocked"], [])
-    assert "it would also change log" in seen.outcomes[0].error
+    assert "it would also insert rows of log" in seen.outcomes[0].error
     assert sqlite_shop.ask("select total from orders where id = 1") == [(10,)]
 
 
@@ -150,3 +150,54 @@ def test_replaced_rows_of_sqlite_are_shown(sqlite_shop: Any) -> None:
         seen
     )
     assert sqlite_shop.ask("select name from users where id = 1") == [("eve",)]
+
+
+@pytest.mark.long
+def test_deferred_triggers_are_shown(postgres_shop: Any) -> None:
+    postgres_shop.ask(
+        "create function late() returns trigger language plpgsql as "
+        "$$ begin insert into log (what) values ('late'); return null; end $$"
+    )
+    postgres_shop.ask(
+        "create constraint trigger late after delete on items deferrable initially deferred "
+        "for each row execute function late()"
+    )
+    seen = postgres_shop.try_out("delete from items where id = 3", True)
+    assert "+ what='late'" in shown(seen)
+    assert postgres_shop.ask("select what from log") == [("late",)]
+
+
+@pytest.mark.long
+def test_what_cannot_be_compared_is_asked_about_without_a_trial(postgres_shop: Any) -> None:
+    sql = "alter table items add column price int; update items set price = 1"
+    seen = postgres_shop.try_out(sql, False)
+    assert "not tried: another transaction holds a table" in shown(seen)
+    assert len(postgres_shop.ask("select * from items")[0]) == 3
+    assert postgres_shop.try_out(sql, True).statuses == ["success"]
+    assert postgres_shop.ask("select distinct price from items") == [(1,)]
+
+
+@pytest.mark.long
+def test_a_name_in_a_truncate_stays_a_name(postgres_shop: Any) -> None:
+    name = "x'); commit; delete from items; --"
+    postgres_shop.ask(f'create table "{name}" (id int)')
+    seen = postgres_shop.try_out(f'truncate "{name}"')
+    assert seen.statuses == ["success"]
+    assert len(postgres_shop.ask("select * from items")) == 3
+
+
+def test_a_rule_meets_a_cascade_by_what_it_does(sqlite_shop: Any) -> None:
+    sqlite_shop.configure("rules: [{statement: delete, table: items, approval: blocked}]")
+    seen = sqlite_shop.try_out("delete from orders where id = 1")
+    assert (seen.statuses, seen.asked) == (["blocked"], [])
+    assert "it would also delete rows of items" in seen.outcomes[0].error
+    assert len(sqlite_shop.ask("select * from items")) == 3
+
+
+def test_a_statement_that_changes_other_rows_each_time_is_refused(sqlite_shop: Any) -> None:
+    values = ", ".join(f"({number}, 'x', 1)" for number in range(100, 300))
+    sqlite_shop.ask(f"insert into orders values {values}")
+    sql = "delete from orders where id in (select id from orders order by random() limit 5)"
+    seen = sqlite_shop.try_out(sql)
+    assert (seen.statuses, seen.asked) == (["error"], [])
+    assert "changes other rows each time" in seen.outcomes[0].error

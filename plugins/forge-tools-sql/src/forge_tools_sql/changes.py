@@ -69,6 +69,14 @@ class Changes:
     def count(self) -> int:
         return sum(table.count for table in self.tables)
 
+    def words(self) -> Iterator[tuple[str, str]]:
+        """Yield what was done to each table, by the first word of a statement that does it."""
+        for table in self.tables:
+            rows = {"insert": table.inserted, "update": table.updated, "delete": table.deleted}
+            for word, found in rows.items():
+                if found:
+                    yield word, table.table
+
     def compared(self, varying: Collection[tuple[str, str]]) -> dict[str, Any]:
         """Return the changes as they are compared: counts and hashes, without varying values."""
         found: dict[str, Any] = {}

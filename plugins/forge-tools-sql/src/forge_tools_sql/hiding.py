@@ -11,8 +11,8 @@ from forge_tools_sql.changes import Hidden, Rows
 from forge_tools_sql.statements import Statement, is_catalog, read_statements
 
 ColumnsOf = Callable[[str], Rows]
-_STATISTICS = re.compile(r"(^|\.)pg_(stats|stats_ext|stats_ext_exprs|statistic\w*)$")
-"""Tables of PostgreSQL that contain samples of every column."""
+_STATISTICS = re.compile(r"(^|\.)(pg_stats\w*|pg_statistic\w*|sqlite_stat\d)$")
+"""Tables of a catalog that contain samples of every column."""
 
 
 def hidden_columns(names: Sequence[str]) -> Hidden:
@@ -80,7 +80,7 @@ def without_hidden(
         ]
         if not kept:
             raise ToolError(f"every column of {name} is hidden")
-        listed = ", ".join(f'"{column}"' for column in kept)
+        listed = ", ".join(exp.to_identifier(column, quoted=True).sql(dialect) for column in kept)
         inner = parse_one(f"select {listed} from {source.sql(dialect=dialect)}", dialect=dialect)
         named = alias or exp.TableAlias(this=exp.to_identifier(table.name))
         replaced = exp.Subquery(this=inner, alias=named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from forge_cli import Approval, Verdict
@@ -96,22 +96,24 @@ def _is_named(pattern: str, table: str) -> bool:
     return any(fnmatchcase(name, pattern.lower()) for name in (table, table.rpartition(".")[2]))
 
 
-def met_by_trial(tables: Sequence[str], config: SqlConfig, connection: str) -> Verdict | None:
-    """Return the verdict if a trial changed a table that a rule blocks, such as by a trigger."""
+def met_by_trial(
+    changed: Iterable[tuple[str, str]], config: SqlConfig, connection: str
+) -> Verdict | None:
+    """Return the verdict if a trial did something that a rule blocks, such as by a trigger.
+
+    ``changed`` has the word of each change, such as ``delete``, and its table.
+    """
+    found = list(changed)
     for number, rule in enumerate(config.rules):
-        if (
-            rule.approval is not Approval.BLOCKED
-            or rule.table is None
-            or rule.statement is not None
-        ):
+        if rule.approval is not Approval.BLOCKED or rule.table is None:
             continue
         if rule.connection is not None and not fnmatchcase(connection, rule.connection):
             continue
-        for table in tables:
-            if _is_named(rule.table, table.lower()):
+        for word, table in found:
+            if rule.statement in (None, word) and _is_named(rule.table, table.lower()):
                 return Verdict(
                     Approval.BLOCKED,
-                    f"it would also change {table}",
+                    f"it would also {word} rows of {table}",
                     f"toolsets.sql.rules[{number}]",
                     config.where("rules", number),
                     by="rule",

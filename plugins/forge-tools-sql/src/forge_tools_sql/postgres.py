@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import ToolError
 from forge_tools_sql.changes import Changes, Check, Row, Rows, TableChange, pair
-from forge_tools_sql.database import Unreachable
+from forge_tools_sql.database import Unreachable, Untriable
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
 
 _CURSOR = "forge_rows"
+_LOCK_TIMEOUT = 1000
+"""Milliseconds that the second connection waits for a table."""
 _SYSTEM = "'pg_catalog', 'information_schema', 'pg_toast'"
 _OBJECTS = f"""
 select format('%s %s: %s',
@@ -101,6 +103,10 @@ class Postgres:
         with db:
             try:
                 yield db
+            except psycopg.errors.LockNotAvailable:
+                raise Untriable(
+                    "another transaction holds a table, such as one that changes its columns"
+                ) from None
             except psycopg.Error as error:
                 said = error.diag.message_primary or str(error).partition("\n")[0]
                 raise ToolError(f"PostgreSQL: {said}") from None
@@ -156,6 +162,8 @@ class Postgres:
 
     def change(self, statements: Sequence[str], check: Check | None) -> Changes:
         with self._open() as db, self._open() as outside:
+            # It must not wait for the locks of the transaction that it is compared with.
+            outside.execute(f"set lock_timeout = {_LOCK_TIMEOUT}")
             db.execute("begin")
             (xid,) = _one(db, _XID)
             objects = _lines(db, _OBJECTS)
@@ -168,6 +176,8 @@ class Postgres:
                     rows = found.fetchmany(self.max_changes + 1)
                     more = len(rows) > self.max_changes
                     returned = Rows(_names(found), rows[: self.max_changes], more)
+            # Deferred triggers and constraints act at the commit, which a trial never reaches.
+            db.execute("set constraints all immediate")
             if _one(db, _XID) != (xid,):
                 raise ToolError("the statements ended the transaction; leave out BEGIN and COMMIT")
             changes = Changes(
@@ -259,8 +269,8 @@ class Postgres:
                 rows = db.execute(
                     _query(f"select * from {name} limit {self.max_changes + 1}")
                 ).fetchall()
-                (named,) = _one(db, f"select to_regclass('{name}')::text")
-                found[named] = rows
+                named = db.execute("select to_regclass(%s)::text", [name]).fetchone()
+                found[named[0] if named else name] = rows
         return found
 
     def _emptied(

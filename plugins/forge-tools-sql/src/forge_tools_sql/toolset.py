@@ -156,7 +156,11 @@ class SqlToolset(Toolset[SqlConfig]):
         if any(True for _ in words_of(statements)):
             return self._done(database.run(sql), counted=False)
         texts = [each.text for each in statements]
-        return self._done(database.change(texts, self._check_blocked(name)))
+        try:
+            return self._done(database.change(texts, self._check_blocked(name)))
+        except Untriable:
+            # The question has said that it is not tried.
+            return self._done(database.run(sql), counted=False)
 
     def try_statements(self, args: Args) -> Tried | Preview:
         """Execute statements and take them back; show what they changed."""
@@ -178,7 +182,7 @@ class SqlToolset(Toolset[SqlConfig]):
             Text(show(shown, self._hidden), DisplayHints(language="diff")),
             shown.compared(varying),
             recap=summary(shown),
-            blocked=met_by_trial([each.table for each in first.tables], self.config, name),
+            blocked=met_by_trial(first.words(), self.config, name),
         )
 
     def apply_statements(self, args: Args, context: ToolContext, tried: Tried) -> ResultValue:
@@ -238,6 +242,9 @@ class SqlToolset(Toolset[SqlConfig]):
             return
         if statement.kind == "other":
             raise ToolError("it cannot be read, and some columns are hidden; write a plain SELECT")
+        # A function can read any table, such as query_to_xml.
+        if doubt := next(iter(statement.doubts), ""):
+            raise ToolError(f"{doubt}, and some columns are hidden; `functions` lists known ones")
         # SQLite hides columns of views itself.
         if database.dialect == "sqlite" and statement.kind == "read":
             return
@@ -265,8 +272,7 @@ class SqlToolset(Toolset[SqlConfig]):
 
     def _check_blocked(self, name: str) -> Callable[[Changes], None]:
         def check(changes: Changes) -> None:
-            tables = [each.table for each in changes.tables]
-            if verdict := met_by_trial(tables, self.config, name):
+            if verdict := met_by_trial(changes.words(), self.config, name):
                 raise ToolError(
                     f"{verdict.reason}, which {verdict.rule} blocks; nothing was changed"
                 )
