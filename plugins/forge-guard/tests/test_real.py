@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from forge_guard.scripted import Call, Script, serving
 
 from .conftest import Machine
-from .models import Call, Script, serving
 
 LIMIT = 240.0
 POLICY = """

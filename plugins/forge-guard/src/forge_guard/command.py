@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from forge_guard.answers import ASKING, REWRITING
 from forge_guard.confined import run_confined
 from forge_guard.installing import TARGETS, Target, write_settings
 from forge_guard.policy import DEFAULT_ANSWER, PRESETS, UNASKED, policy_file, preset_of
+from forge_guard.probe import Probed, probe
 
 app = typer.Typer(
     help="Put forge's gate before the calls of other coding tools.",
@@ -55,6 +57,8 @@ def install(
         typer.echo(f"{tool} asks forge already: {file}")
     if target.told:
         typer.echo(target.told)
+    if shutil.which(tool):
+        _show(probe(tool, file, target.read(file), _tell))
 
 
 @app.command()
@@ -79,7 +83,10 @@ def status(
     ] = False,
     user: Annotated[bool, typer.Option("--user", help="Only your own settings.")] = False,
 ) -> None:
-    """Show which tools ask forge, and by which policy."""
+    """Show which tools ask forge, by which policy, and whether their hooks are in force.
+
+    Exit code 1 if a hook is installed, but not in force.
+    """
     policy = policy_file()
     if policy.exists():
         name = preset_of(policy.read_text(encoding="utf-8", errors="replace"))
@@ -87,6 +94,7 @@ def status(
     else:
         about = " (missing; forge guard install writes it)"
     typer.echo(f"policy    {policy}{about}")
+    in_force = True
     for target in [_named(tool)] if tool else TARGETS.values():
         for place in ("user", "project"):
             if project != user and place != ("project" if project else "user"):
@@ -99,7 +107,17 @@ def status(
                 state = "outdated"
             else:
                 state = "-"
-            typer.echo(f"{target.tool:9} {place:8} {state:9} {file}")
+            row = f"{target.tool:9} {place:8} {state:9} {file}"
+            found: list[Probed] = []
+            if state == "asks":
+                found = probe(target.tool, file, text, _tell)
+            if found and found[0].state == "unknown" and shutil.which(target.tool) is None:
+                row += f" ({found.pop(0).why})"
+            typer.echo(row)
+            _show(found)
+            in_force = in_force and all(each.state != "not in force" for each in found)
+    if not in_force:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -126,6 +144,15 @@ def check(
     """Answer the JSON of a hook from standard input, in the format of the tool."""
     _named(tool)
     raise typer.Exit(hook.main(tool))
+
+
+def _tell(sentence: str) -> None:
+    typer.echo(sentence, err=True)
+
+
+def _show(found: list[Probed]) -> None:
+    for each in found:
+        typer.echo(f"          {each.mode}: {each.text}")
 
 
 def _named(tool: str) -> Target:

@@ -84,7 +84,7 @@ class Target:
     def removed(self, text: str) -> str:
         """Return the settings without our hook."""
         for event in self.events:
-            text = without_entries(text, ("hooks", event), _is_ours)
+            text = without_entries(text, ("hooks", event), is_own_entry)
         return text
 
     def is_installed(self, text: str) -> bool:
@@ -136,7 +136,8 @@ def _command_of(entry: Any) -> str | None:
     return command if isinstance(command, str) else None
 
 
-def _is_ours(entry: Any) -> bool:
+def is_own_entry(entry: Any) -> bool:
+    """Return True if an entry of settings runs our hook."""
     return MARK in (_command_of(entry) or "")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -46,3 +48,21 @@ def policy_file() -> Path:
 def preset_of(text: str) -> str | None:
     """Return the name of the preset with this text; None for a policy of the person's own."""
     return next((name for name, preset in PRESETS.items() if preset.text == text), None)
+
+
+def last_seen(tool: str) -> datetime | None:
+    """Return when the hook of a tool last asked; None if it never did."""
+    try:
+        return datetime.fromtimestamp(_seen_file(tool).stat().st_mtime)
+    except FileNotFoundError:
+        return None
+
+
+def note_seen(tool: str) -> None:
+    """Note that the hook of a tool asks."""
+    with suppress(OSError):
+        _seen_file(tool).touch(mode=0o600)
+
+
+def _seen_file(tool: str) -> Path:
+    return policy_file().parent / "guard" / f"{tool}.seen"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from forge_guard.answers import Answer
 from forge_guard.hook import is_ours
 from forge_guard.judging import Gates, answer
+from forge_guard.policy import note_seen
 
 IDLE = float(os.environ.get("FORGE_GUARD_IDLE") or 900)
 """Seconds without a question before it ends."""
@@ -75,6 +76,7 @@ async def _answer(request: bytes, gates: Gates) -> Answer:
     head, _, text = request.partition(b"\0\0")
     tool, *named = os.fsdecode(head).split("\0")
     env = dict(each.split("=", 1) for each in named)
+    note_seen(tool)
     return await answer(tool, text.decode("utf-8", "replace"), env, gates.judge)
 
 

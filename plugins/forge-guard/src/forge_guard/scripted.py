@@ -1,4 +1,4 @@
-"""A local model server that plays the script of a test, in the protocols of four tools."""
+"""A model server on this machine that plays a script, in the protocols of four tools."""
 
 import json
 import threading
@@ -13,7 +13,10 @@ Call = tuple[str, dict[str, Any]]
 
 @dataclass
 class Script:
-    """Calls that the model makes one after the other, then a last word; ``seen`` are the bodies of the requests."""
+    """Calls that the model makes one after the other, then a last word.
+
+    ``seen`` are the bodies of the requests.
+    """
 
     calls: list[Call]
     seen: list[Any] = field(default_factory=list)
@@ -29,7 +32,7 @@ class Script:
         return json.dumps(self.seen, ensure_ascii=False)
 
     def next(self, body: Any) -> Call | None:
-        """The call that comes next in this conversation; small questions on the side get no call."""
+        """Return the next call in this conversation; small questions on the side get no call."""
         if not (body.get("tools") or body.get("request", {}).get("tools")):
             return None
         self.seen.append(body)
@@ -122,12 +125,10 @@ def _completions(call: Call | None, number: int) -> Iterator[Any]:
 
 
 def _gemini(call: Call | None, number: int) -> Iterator[Any]:
-    made = (
-        {"functionCall": {"id": f"call-of-the-script-{number}", "name": call[0], "args": call[1]}}
-        if call
-        else {}
-    )
-    part = made or {"text": "Done."}
+    part: dict[str, Any] = {"text": "Done."}
+    if call:
+        made = {"id": f"call-of-the-script-{number}", "name": call[0], "args": call[1]}
+        part = {"functionCall": made}
     yield {
         "candidates": [
             {"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
@@ -142,7 +143,8 @@ def _stream(path: str, body: Any, script: Script) -> Iterator[str]:
             yield f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n"
     elif "/responses" in path:
         for sequence, (kind, data) in enumerate(_responses(call, number)):
-            yield f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': sequence, **data})}\n\n"
+            event = {"type": kind, "sequence_number": sequence, **data}
+            yield f"event: {kind}\ndata: {json.dumps(event)}\n\n"
     elif "/chat/completions" in path:
         for chunk in _completions(call, number):
             yield f"data: {json.dumps(chunk)}\n\n"
@@ -154,7 +156,7 @@ def _stream(path: str, body: Any, script: Script) -> Iterator[str]:
 
 @contextmanager
 def serving(*calls: Call) -> Iterator[Script]:
-    """A server that lets the model make these calls."""
+    """Serve a model that makes these calls."""
     script = Script(list(calls))
 
     class Handler(BaseHTTPRequestHandler):
