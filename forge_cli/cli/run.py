@@ -255,6 +255,7 @@ def run(
             "--json": as_json,
             "--output-format": output_format is not OutputFormat.text,
             "--ephemeral": options.ephemeral,
+            "--attempts": attempts is not None,
         }
         if refused := [name for name, given in alone.items() if given]:
             hint = "a session in the background prints its ID only, and needs its log"

@@ -127,6 +127,7 @@ def test_attempts_that_fail_before_their_check_say_why(drafter: Project) -> None
         (("--check", "true"), "--check needs a draft"),
         (("--draft", "--check", " "), "--check is empty"),
         (("--attempts", "2", "--check", "true", "-i"), "-i and --check contradict"),
+        (("--attempts", "2", "--check", "true", "-b"), "-b and --attempts contradict"),
         (("--attempts", "2", "--check", "true", "-c"), "--attempts and -c contradict"),
         (("--attempts", "2", "--check", "true", "--ephemeral"), "--ephemeral contradict"),
         (("--draft", "--on-end", "apply"), "--on-end apply takes changes"),
