@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -31,7 +31,7 @@ from forge_cli.engine.runtime.drafting import (
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import load_worker
 from forge_cli.record.places import new_session_id, sessions_folder
-from forge_cli.sandbox.drafts.changes import ChangedDraft, renew_start
+from forge_cli.sandbox.drafts.changes import ChangedDraft, DraftChange, renew_start
 from forge_cli.sandbox.drafts.draft import (
     SessionDraft,
     all_drafts,
@@ -44,6 +44,9 @@ from forge_cli.sandbox.drafts.link import DraftKeeper, DraftLink
 from forge_cli.sandbox.drafts.view import enter_view, prepare_view
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.wrap import wrap_for
+
+if TYPE_CHECKING:
+    from forge_cli.cli.drafts.reviewing import ReviewOutcome
 
 Mask = set[int | signal.Signals]
 """Blocked signals."""
@@ -164,6 +167,7 @@ def _goes_on(asked: RunOptions, session: str, message: str = "") -> RunOptions:
         draft=True,
         goes_on=True,
         reviews_answer=bool(message),
+        settled=None,
     )
 
 
@@ -209,7 +213,8 @@ class KeptDraft:
 
     def opened(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         self.draft = self.draft.become("open", session=question["session"])
-        return {"id": self.draft.id, "state": "open", "changes": [], "conflicts": []}
+        told = {"id": self.draft.id, "state": "open", "changes": [], "conflicts": []}
+        return {**told, "settled": self._asked.settled}
 
     def shown(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Describe the changes so far, without ending anything."""
@@ -307,6 +312,7 @@ def _carry_out(outside: KeptDraft, asked: RunOptions, mask: Mask) -> RunOptions:
     draft = outside.draft.become("ready")
     command, *args = outside.wanted
     message = ""
+    settled: Mapping[str, Any] | None = None
     try:
         if command == "resume":
             outside.draft = draft
@@ -315,24 +321,34 @@ def _carry_out(outside: KeptDraft, asked: RunOptions, mask: Mask) -> RunOptions:
         changed = changes_of(draft)
         if command == "drop":
             drop_draft(draft)
+            settled = {**describe_draft(changed), "state": "dropped"}
             sys.stderr.write(f"dropped {counted(len(changed.changes), 'change')}\n")
         elif command == "apply":
-            _apply(changed, args)
+            settled = _as_applied(changed, _apply(changed, args))
         else:
             if not asked.interactive:
                 hint = "/apply [PATH]... applies the changes, /drop forgets them"
                 raise UsageError("forge cannot ask: this is not a terminal", hint=hint)
             if not changed.changes:
                 raise UsageError(f"the draft {draft.id} changed nothing")
-            message = _review(changed, mask)
+            outcome = _review(changed, mask)
+            message = outcome.message
+            settled = _as_applied(changed, outcome.applied)
     except ForgeError as error:
         # The conversation goes on, and its draft is as it was.
         sys.stderr.write(f"forge: {error}\n")
-    return _goes_on(asked, draft.session, message)
+    return replace(_goes_on(asked, draft.session, message), settled=settled)
 
 
-def _apply(changed: ChangedDraft, paths: Sequence[str]) -> None:
-    """Apply these paths, or without any all changes that are not protected."""
+def _as_applied(changed: ChangedDraft, applied: Sequence[DraftChange]) -> Mapping[str, Any] | None:
+    """Return what the record tells of applied changes; None if there are none."""
+    if not applied:
+        return None
+    return {**describe_draft(changed, applied), "state": "applied"}
+
+
+def _apply(changed: ChangedDraft, paths: Sequence[str]) -> list[DraftChange]:
+    """Apply these paths, or without any all changes that are not protected; return the changes."""
     from forge_cli.cli.drafts.common import chosen_of
 
     folder = Path(changed.draft.workspace)
@@ -348,16 +364,17 @@ def _apply(changed: ChangedDraft, paths: Sequence[str]) -> None:
                 )
     if after.state == "applied":
         drop_applied(after)
+    return chosen
 
 
-def _review(changed: ChangedDraft, mask: Mask) -> str:
-    """Review a draft on the terminal, and return the message for the model, if there is one."""
+def _review(changed: ChangedDraft, mask: Mask) -> ReviewOutcome:
+    """Review a draft on the terminal."""
     from forge_cli.cli.drafts.reviewing import review_draft
 
     # A review handles Ctrl+C itself, and an editor needs the usual signals.
     blocked = signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
-        return review_draft(changed, can_talk=True).message
+        return review_draft(changed, can_talk=True)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
@@ -381,7 +398,7 @@ def finish_draft(outside: KeptDraft, asked: RunOptions, mask: Mask) -> RunOption
     if asked.trace == "quiet" and not asked.interactive:
         return None
     if asked.interactive and asked.on_end is OnEnd.KEEP and changed.draft.state == "ready":
-        if message := _review(changed, mask):
+        if message := _review(changed, mask).message:
             return _goes_on(asked, draft.session, message)
         return None
     count = counted(len(changed.changes), "change")

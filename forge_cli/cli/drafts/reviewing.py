@@ -44,6 +44,7 @@ class ReviewOutcome(Struct, frozen=True):
     """The end of a review."""
 
     draft: SessionDraft
+    applied: Sequence[DraftChange] = ()
     message: str = ""
     """A message for the model: the review stops, and begins again after the answer."""
 
@@ -84,16 +85,16 @@ class _Review:
             self._ask_for_all(list(units_of(self._changed)))
         except _Stopped as stopped:
             if stopped.message:
-                return ReviewOutcome(self._changed.draft, stopped.message)
+                return ReviewOutcome(self._changed.draft, message=stopped.message)
         except QuestionLeft:
             self._taken.clear()
-        return ReviewOutcome(self._apply())
+        return self._apply()
 
-    def _apply(self) -> SessionDraft:
+    def _apply(self) -> ReviewOutcome:
         draft = self._changed.draft
         if not self._taken:
             self._say(f"nothing was applied; forge drafts review {draft.id} begins again")
-            return draft
+            return ReviewOutcome(draft)
         if self._settled:
             settle_conflicts(self._changed, self._settled, ConflictChoice.DRAFT)
             self._read_again()
@@ -108,7 +109,7 @@ class _Review:
         self._say(f"applied {counted(len(order), 'change')} of the draft {after.id}")
         if after.state == "applied":
             drop_applied(after)
-        return after
+        return ReviewOutcome(after, order)
 
     def _ask_for_all(self, units: Sequence[Sequence[DraftChange]]) -> None:
         is_rest_decided = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -143,9 +143,12 @@ def apply_changes_of(changed: ChangedDraft, chosen: list[DraftChange]) -> Sessio
     return apply_draft(changed, chosen, keep)
 
 
-def describe_draft(changed: ChangedDraft) -> Mapping[str, Any]:
-    """Return the draft as results and events contain it."""
+def describe_draft(
+    changed: ChangedDraft, part: Sequence[DraftChange] | None = None
+) -> Mapping[str, Any]:
+    """Return the draft, or a part of its changes, as results and events contain it."""
     here = changed.draft.workspace.rstrip("/")
+    changes = changed.changes if part is None else part
     return {
         "id": changed.draft.id,
         "state": changed.draft.state,
@@ -155,7 +158,7 @@ def describe_draft(changed: ChangedDraft) -> Mapping[str, Any]:
                 "change": _WORDS.get(each.change.what, "mode"),
                 "bytes": each.change.after.size if each.change.after else 0,
             }
-            for each in changed.changes
+            for each in changes
         ],
-        "conflicts": [str(each.path).removeprefix(f"{here}/") for each in changed.conflicts],
+        "conflicts": [str(each.path).removeprefix(f"{here}/") for each in changes if each.conflict],
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from forge_cli.core.approval import ApprovalMode, OnAsk, OnEnd
 from forge_cli.core.errors import UsageError
@@ -99,6 +99,8 @@ class RunOptions:
     """Several drafts of the task, of which the first that passes the check is offered."""
     goes_on: bool = False
     """True if a conversation continues after a command on its draft."""
+    settled: Mapping[str, Any] | None = None
+    """The changes that a conversation has just applied or dropped, for its record."""
     reviews_answer: bool = False
     """True if a review of the draft follows the answer to ``task`` in a conversation."""
     typed: bytes = b""

@@ -306,7 +306,8 @@ class WorkerRuntime(Generic[OutputT]):
                 )
                 await self._current.announce()
                 if draft := wiring.draft:
-                    self.bus.emit(draft.opened(self.session_id))
+                    for event in draft.opened(self.session_id):
+                        self.bus.emit(event)
                 if hooks := self.opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
         except BaseException:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.trial import DraftCheck, DraftEvent
 from forge_cli.sandbox.drafts.draft import SessionDraft
 
@@ -34,9 +35,17 @@ class DraftLink:
         self._connection = connection
         connection.settimeout(_ANSWER_TIMEOUT)
 
-    def opened(self, session: str) -> DraftEvent:
-        """Report the session that works in the draft."""
-        return self._ask("opened", session=session)
+    def opened(self, session: str) -> list[DraftEvent]:
+        """Report the session that works in the draft.
+
+        Return the event of what the conversation has just applied or dropped, and the one of this
+        draft.
+        """
+        answer = self._answer("opened", session=session) or {}
+        events = [answer["settled"]] if answer.get("settled") else []
+        if "id" in answer:
+            events.append(answer)
+        return [DraftEvent.read(each) for each in events]
 
     def show(self) -> DraftEvent:
         """Return the changes so far."""
@@ -55,14 +64,27 @@ class DraftLink:
 
     def ended(self, status: str, check: DraftCheck | None = None) -> DraftEvent:
         """Report how the session ended, and return the draft after ``--on-end`` was carried out."""
-        return self._ask("ended", status=status, check=asdict(check) if check else None)
+        try:
+            return self._ask("ended", status=status, check=asdict(check) if check else None)
+        except ForgeError:  # the process outside prints it
+            return DraftEvent(self.id, "ready")
 
     def _ask(self, question: str, **more: Any) -> DraftEvent:
+        answer = self._answer(question, **more)
+        return DraftEvent(self.id, "open") if answer is None else DraftEvent.read(answer)
+
+    def _answer(self, question: str, **more: Any) -> dict[str, Any] | None:
+        """Return the answer; None if the process outside was killed, which changes no draft.
+
+        Raise a ForgeError with the problem of the process outside.
+        """
         answer = None
-        with suppress(OSError):  # the process outside was killed: the draft stays as it is
+        with suppress(OSError):
             send_line(self._connection, {"question": question, **more})
             answer = receive_line(self._connection)
-        return DraftEvent(self.id, "open") if answer is None else DraftEvent.read(answer)
+        if answer is not None and "problem" in answer:
+            raise ForgeError(answer["problem"])
+        return answer
 
 
 class DraftKeeper:
@@ -86,7 +108,12 @@ class DraftKeeper:
         question = receive_line(self._connection)
         if question is None:
             return False
-        send_line(self._connection, self._answers[question["question"]](question))
+        try:
+            answer = self._answers[question["question"]](question)
+        except (ForgeError, OSError) as error:
+            # Without an answer, the session would wait.
+            answer = {"problem": str(error)}
+        send_line(self._connection, answer)
         return True
 
 

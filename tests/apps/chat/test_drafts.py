@@ -3,6 +3,7 @@
 Covers forge_cli.apps.chat.command, forge_cli.cli.drafting, forge_cli.engine.runtime.commands.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from forge_cli.testing import Project, call, calls
 from tests.support.keyboard import Keyboard
 from tests.support.logs import script as write_script
+from tests.support.logs import sessions
 
 pytestmark = [pytest.mark.needs("overlay")]
 
@@ -50,6 +52,11 @@ def test_applied_changes_are_real_and_the_conversation_goes_on(talker: Project) 
     assert "wrote two" in done.stdout
     assert "created  two.txt" in done.stderr
     assert texts(talker) == ["one.txt"]
+    [log] = sessions(talker)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [each for each in events if each["type"] == "draft"]
+    assert [each["state"] for each in told] == ["open", "ready", "applied", "open", "ready"]
+    assert [each["path"] for each in told[2]["changes"]] == ["one.txt"]
     assert talker.forge("drafts", "apply", "last").returncode == 0
     assert texts(talker) == ["one.txt", "two.txt"]
     assert talker.forge("undo", "last").returncode == 0

@@ -223,3 +223,24 @@ def test_hunks_keep_bytes_that_are_not_utf_8() -> None:
     new = b"\xff ONE\n" + b"same\n" * 20 + b"\xfe TWO\n"
     hunks = FileHunks.of(old, new)
     assert hunks.taken({0}) == b"\xff ONE\n" + b"same\n" * 20 + b"\xfe two\n"
+
+
+def test_message_of_a_review_continues_the_session_which_is_reviewed_again(
+    drafter: Project, terminal: Terminal
+) -> None:
+    first, second = shell("echo 1 > a.txt"), shell("echo 2 > b.txt")
+    write_script(drafter, calls(first), "done", calls(second), "more")
+    assert drafter.forge("run", "worker.yaml", "go", "--draft", "-p").returncode == 0
+    keyboard = terminal("drafts", "review")
+    for text, answer in [
+        ("1/1  made     a.txt", "t"),
+        ("message to the model", "-and b, too"),
+        ("1/2  made     a.txt", "a"),
+        ("2/2  made     b.txt", "a"),
+    ]:
+        keyboard.expect(text)
+        keyboard.expect(" > ")
+        keyboard.type(f"{answer}\n")
+    keyboard.expect("applied 2 changes")
+    assert keyboard.end() == 0, keyboard.seen
+    assert sorted(path.name for path in drafter.folder.glob("?.txt")) == ["a.txt", "b.txt"]
