@@ -4,6 +4,7 @@ A test whose requirement is missing is skipped with one line that names the pack
 set, it fails.
 """
 
+import gc
 import os
 import re
 import shutil
@@ -213,6 +214,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, row in enumerate(rows):
             if number not in kept:
                 row.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collect no garbage while objects are made that stay to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave items and modules out of all later garbage collections."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
