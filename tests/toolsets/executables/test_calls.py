@@ -112,7 +112,7 @@ def test_program_calls_a_tool_and_prints_its_result(host: Project, write_tool: W
         ("add a=1 b=x", 2, "forge: invalid input for add: b: "),
         ("add 7", 2, "forge: '7' is neither KEY=VALUE nor --KEY VALUE"),
         ("gone", 2, "forge: there is no tool 'gone'"),
-        ("add a=1 b=2 -y", 2, "forge: -y means nothing inside of a tool's program"),
+        ("add a=1 b=2 -y", 2, "forge: -y has no effect inside a tool's program"),
         ("pay amount=5", 4, "forge: pay was not called; the user said no: too much"),
         (
             "create_custom_tool",

@@ -41,7 +41,7 @@ def test_page_reconnects_to_a_restarted_server(start: Start) -> None:
     expect(page.locator("#message")).to_have_value("Second")
 
     site.start()
-    expect(page.locator("#gone")).to_contain_text("open the address")
+    expect(page.locator("#gone")).to_contain_text("Open the address")
     site.open(context).close()
     expect(page.locator("#gone")).to_be_hidden()
     page.locator("#reading").get_by_role("button", name="Resume").click()
