@@ -19,6 +19,7 @@ import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forg
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.inspection import loading_child
 from forge_cli.testing import Project
+from tests.support.background import background  # noqa: F401  # fixtures
 from tests.support.command_line import cli, install, server, start, tester  # noqa: F401  # fixtures
 from tests.support.interpreter import path_with_python
 from tests.support.keyboard import script, terminal, writer  # noqa: F401  # fixtures

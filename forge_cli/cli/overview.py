@@ -31,6 +31,7 @@ SECTIONS = {
         "run",
         "chat",
         "web",
+        "inbox",
         "attach",
         "logs",
         "send",

@@ -12,7 +12,7 @@ from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.errors import Mark
 from forge_cli.files.keys import PROVIDERS, find_key
 from forge_cli.files.organisation import OrganisationPolicy
-from forge_cli.files.settings import Settings
+from forge_cli.files.settings import DEFAULT_BACKGROUND, Settings
 from forge_cli.files.settings_files import (
     import_timeout,
     load_project_settings,
@@ -30,6 +30,7 @@ DEFAULTS = {
     "approval.mode": ApprovalMode.INTERACTIVE.value,
     "limits.max_turns": DEFAULT_MAX_TURNS,
     "tool_share": DEFAULT_TOOL_SHARE,
+    "background": DEFAULT_BACKGROUND,
     "import_timeout": LOAD_LIMIT,
 }
 
@@ -55,6 +56,8 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield _model(files)
     yield _strictest_mode(files)
     yield from (_limit(files, name) for name in Limits.model_fields)
+    yield from _day_limits(files)
+    yield _first(files, "background")
     yield _first(files, "trace")
     yield _first(files, "tool_share")
     yield _import_timeout(files)
@@ -124,6 +127,14 @@ def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
             smallest = value
             row = _row(f"limits.{name}", value, source, settings.limits.where(name))
     return row
+
+
+def _day_limits(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
+    """Yield the limits of a day, which only the user's file has."""
+    for source, settings in files.items():
+        if per_day := settings.limits.per_day:
+            for name, value in per_day.model_dump(exclude_none=True).items():
+                yield _row(f"limits.per_day.{name}", value, source, per_day.where(name))
 
 
 def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:

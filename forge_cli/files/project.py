@@ -10,7 +10,7 @@ from typing import Any
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.mcp import McpServers
-from forge_cli.files.settings import HookConfig, Settings, read_settings
+from forge_cli.files.settings import HookConfig, Settings, SettingsLimits, read_settings
 from forge_cli.files.started import content_of_code
 from forge_cli.files.worker import ApprovalSection, Limits
 from forge_cli.schema.config import Config, parse_config
@@ -29,6 +29,12 @@ def read_project(file: Path) -> Settings:
     if project.import_timeout is not None:
         problem = "import_timeout: it depends on the machine; set it in your own config.yaml"
         raise WorkerError(project.where("import_timeout"), problem)
+    if project.background is not None:
+        problem = "background: it depends on the machine; set it in your own config.yaml"
+        raise WorkerError(project.where("background"), problem)
+    if project.limits.per_day is not None:
+        problem = "limits.per_day: it is about all your sessions; set it in your own config.yaml"
+        raise WorkerError(project.limits.where("per_day"), problem)
     for name in project.policy:
         _check_policy(project, name)
     return project
@@ -102,8 +108,8 @@ def merge_settings(user: Settings, project: Settings, title: str = "the project"
     return both
 
 
-def _smaller(user: Limits, project: Limits) -> Limits:
-    """Return the smaller of each limit, with its mark."""
+def _smaller(user: SettingsLimits, project: SettingsLimits) -> SettingsLimits:
+    """Return the smaller of each limit, with its mark; the limits of a day are the user's."""
     owners: dict[str, Settings | Limits] = {}
     for name in Limits.model_fields:
         for limits in (user, project):
@@ -112,9 +118,12 @@ def _smaller(user: Limits, project: Limits) -> Limits:
                 continue
             if name not in owners or value < getattr(owners[name], name):
                 owners[name] = limits
-    return parse_config(
-        Limits, _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners)
+    smaller = parse_config(
+        SettingsLimits,
+        _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners),
     )
+    smaller.per_day = user.per_day
+    return smaller
 
 
 def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:

@@ -25,6 +25,8 @@ from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
 
+DEFAULT_BACKGROUND = 8
+"""The most sessions in the background at the same time, unless the user says otherwise."""
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
@@ -141,6 +143,22 @@ class ModelOptions(Config):
         return MarkedDict(found.items(), mark=data.mark, keys=data.keys_at, values=data.values_at)
 
 
+class DayLimits(Config):
+    """Limits of all sessions of a home together, from midnight to midnight."""
+
+    cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Dollars."""
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens sent and received."""
+
+
+class SettingsLimits(Limits):
+    """Limits of every session, and of all sessions together."""
+
+    per_day: DayLimits | None = None
+    """Limits of all sessions of a day; only valid in the user's file."""
+
+
 class Settings(Config):
     """Settings for every worker; they never loosen what a worker forbids."""
 
@@ -148,8 +166,10 @@ class Settings(Config):
     """The model of workers without one."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """The answer to a call that asks: by a person, always yes or always no."""
-    limits: Limits = Field(default_factory=Limits.empty)
+    limits: SettingsLimits = Field(default_factory=SettingsLimits.empty)
     """Limits for every worker; the smaller limit counts."""
+    background: Annotated[int, Field(ge=1)] | None = None
+    """The most sessions in the background at the same time; only valid in the user's file."""
     trace: TraceLevel | None = None
     """How much progress is shown."""
     policy: dict[str, dict[str, Any] | None] = Field(default_factory=dict)

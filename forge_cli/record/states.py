@@ -13,7 +13,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.log import read_readable
 from forge_cli.record.pending import may_be_asking, open_requests
 from forge_cli.record.places import lock_holder, session_file
-from forge_cli.record.runs import BackgroundRun, background_runs
+from forge_cli.record.runs import BackgroundRun, background_run, background_runs
 from forge_cli.sandbox.drafts.draft import all_drafts
 
 State = Literal["working", "asks", "ready", "parked", "done", "failed"]
@@ -36,6 +36,9 @@ def add_states(rows: list[dict[str, Any]]) -> None:
         row["now"] = ""
         if row["pid"]:
             row["state"], row["now"] = live_state(session_file(row["session"]))
+            run = background_run(row["session"])
+            if run and run.queued:
+                row["now"] = QUEUED
         else:
             row["state"] = ended_state(row["status"], has_draft=row["session"] in drafts)
 

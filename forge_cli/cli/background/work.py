@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from forge_cli.cli.background.places import place_to_run
 from forge_cli.cli.background.start import Started
 from forge_cli.cli.notices import warn
 from forge_cli.core.bounds import ForcedEnd
@@ -67,7 +68,7 @@ async def work_in_background(
             return result.exit_code
 
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
-            async with screen, runtime:
+            async with place_to_run(session.id, started), screen, runtime:
                 started.report()
                 stop_attending = unattended.attend() if attends else lambda: None
                 try:

@@ -17,7 +17,7 @@ from forge_cli.core.messages import ModelEnv, ModelProvider, Usage
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.turns.limits import UNLISTED, Price
-from forge_cli.files.settings import ModelOptions, Settings
+from forge_cli.files.settings import ModelOptions, Settings, SettingsLimits
 from forge_cli.files.settings_files import import_timeout
 from forge_cli.files.worker import Limits
 from forge_cli.schema.config import Config
@@ -132,7 +132,7 @@ class ModelPrice:
     def cost(self, usage: Usage) -> float | None:
         return self.price.cost(usage) if self.price else None
 
-    def require(self, stated: Sequence[Limits], settings: Limits) -> None:
+    def require(self, stated: Sequence[Limits], settings: SettingsLimits) -> None:
         """Raise WorkerError for ``max_cost`` if the price is unknown."""
         # a limit in the user's settings does not apply to scripted models
         limits = stated if self._is_unlisted else [*stated, settings]
@@ -140,3 +140,7 @@ class ModelPrice:
             from forge_cli.engine.turns.prices import require_price
 
             require_price(self._model, self.price, *limits)
+        if not self._is_unlisted and settings.per_day and settings.per_day.cost is not None:
+            from forge_cli.engine.turns.prices import require_day_price
+
+            require_day_price(self._model, self.price, settings.per_day)

@@ -279,8 +279,15 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
         own = self.worker.config.limits
         if parent := self.wiring.parent:
             return Budget(own, self.price, parent.budget, worker=self.worker.name)
-        limits = stated(self.wiring.limits, own, self.folder.settings.limits)
-        return Budget(limits, self.price, worker=self.worker.name, pool=self.wiring.pool)
+        settings = self.folder.settings.limits
+        limits = stated(self.wiring.limits, own, settings)
+        day = None
+        if settings.per_day:
+            from forge_cli.engine.turns.limits import DayBudget
+            from forge_cli.record.spent import DayLedger
+
+            day = DayBudget(settings.per_day, DayLedger(self.folder.prepared.home))
+        return Budget(limits, self.price, worker=self.worker.name, pool=self.wiring.pool, day=day)
 
     @property
     def worker(self) -> Worker:

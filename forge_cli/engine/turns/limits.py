@@ -24,8 +24,14 @@ from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
+    from forge_cli.files.settings import DayLimits
+    from forge_cli.record.spent import DayLedger
 
 MAX_REPEATS = 3
+MIN_TURNS = 3
+"""Turns before the cost of one can be unusual."""
+UNUSUAL = 3
+"""The multiple of the median at which the cost of a turn is unusual."""
 MAX_ANSWER_CHARACTERS = 32 * 2**20
 """The length of one answer of any model, in characters."""
 OUT_OF_TIME = "out of time"
@@ -102,6 +108,51 @@ def tokens_of(usage: Usage) -> int:
 
 
 @dataclass(eq=False)
+class DayBudget:
+    """The limits of all sessions of a home for one day, and the file with their use."""
+
+    limits: DayLimits
+    ledger: DayLedger
+
+    def check(self) -> None:
+        """Raise LimitReached if nothing is left for today."""
+        used = self.ledger.today()
+        limits = self.limits
+        if limits.tokens is not None and used.tokens >= limits.tokens:
+            limit = counted(limits.tokens, "token")
+            raise LimitReached(f"the limit of {limit} a day was reached ({used.tokens:,} today)")
+        if limits.cost is not None and used.cost >= limits.cost:
+            spent = _dollars(round(used.cost, 4))
+            limit = _dollars(limits.cost)
+            raise LimitReached(f"the limit of {limit} a day was reached ({spent} today)")
+
+    def spend(self, usage: Usage, cost: float | None) -> None:
+        """Note the use of a turn."""
+        self.ledger.add(tokens_of(usage), cost)
+
+
+class CostWatch:
+    """Notices a turn that costs much more than the turns before it."""
+
+    def __init__(self) -> None:
+        self._costs: list[float] = []
+
+    def note(self, cost: float | None) -> str | None:
+        """Note the cost of a turn; return a warning if it is unusual."""
+        if not cost:
+            return None
+        before = sorted(self._costs)
+        self._costs.append(cost)
+        if len(before) < MIN_TURNS:
+            return None
+        median = before[len(before) // 2]
+        if cost < UNUSUAL * median:
+            return None
+        usual = _dollars(round(median, 4))
+        return f"this turn cost {_dollars(round(cost, 4))}; the median of this session is {usual}"
+
+
+@dataclass(eq=False)
 class Budget:
     """The limits of one task, and its use.
 
@@ -118,6 +169,8 @@ class Budget:
     """The name of the worker, for messages that another worker shows."""
     pool: Budget | None = None
     """The common budget of several tasks, including this one."""
+    day: DayBudget | None = None
+    """The budget of all sessions of this home today; None if there is no limit."""
     turns: int = field(default=0, init=False)
     child_turns: int = field(default=0, init=False)
     usage: Usage = field(default=Usage(), init=False)
@@ -164,6 +217,8 @@ class Budget:
         """Count the use of a turn here and in all parents, and return its cost if known."""
         cost = self.price.cost(usage) if self.price else None
         for budget in self.chain:
+            if budget.day:
+                budget.day.spend(usage, cost)
             budget.usage += usage
             budget._known_cost += cost or 0.0
             budget._priced = budget._priced is not False and cost is not None
@@ -204,6 +259,8 @@ class Budget:
             raise reader._reached(counted(limit, "turn"), self)
 
     def _check(self, reader: Budget) -> None:
+        if self.day:
+            self.day.check()
         limits = self.limits
         if limits.max_tokens is not None and tokens_of(self.usage) >= limits.max_tokens:
             raise reader._reached(counted(limits.max_tokens, "token"), self)

@@ -33,7 +33,7 @@ from forge_cli.core.results import for_model
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MAX_CALLS, Turn
 from forge_cli.engine.turns.history import Ask, Context, History, Keep
-from forge_cli.engine.turns.limits import Budget, Repeats
+from forge_cli.engine.turns.limits import Budget, CostWatch, Repeats
 from forge_cli.engine.turns.offered import OfferedTools, spec_of
 from forge_cli.engine.turns.stream import AnswerStream
 from forge_cli.sandbox.secrets import Redactor
@@ -126,6 +126,7 @@ class Loop:
     """The text of the model in its last turn of this task."""
     _last_prompt: tuple[str, tuple[ToolSpec, ...], str] | None = None
     """System prompt, tools and model of the last request."""
+    _cost_watch: CostWatch = field(default_factory=CostWatch)
     _told_news: bool = False
     _refresh_ms: float | None = None
     """The time that it took to find the tools of the next turn."""
@@ -324,6 +325,8 @@ class Loop:
         cost = budget.spend(end.usage)
         keep(reply, end)
         self.bus.emit(TurnEndEvent(tally.turns, end.stop, end.usage, cost))
+        if warning := self._cost_watch.note(cost):
+            self.bus.emit(StatusEvent("warning", warning))
         return reply, end
 
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:

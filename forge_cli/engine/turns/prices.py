@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.messages import Usage
 from forge_cli.engine.turns.limits import UNLISTED, Price
-from forge_cli.files.settings import ModelOptions
+from forge_cli.files.settings import DayLimits, ModelOptions
 from forge_cli.files.worker import Limits
 
 if TYPE_CHECKING:
@@ -127,9 +127,19 @@ def require_price(model_name: str, price: Price | None, *limits: Limits) -> None
     capped = [each for each in limits if each.max_cost is not None]
     if capped and price is None:
         marks = list(filter(None, (each.where("max_cost") for each in capped)))
-        example = f'models: {{"{model_name}": {{price: {{input: 1.0, output: 5.0}}}}}}'
-        raise WorkerError(
-            marks[0] if marks else None,
-            f"the price of {model_name} is unknown, so max_cost cannot be enforced",
-            hint=f"remove max_cost, or set the price of a million tokens in config.yaml: {example}",
-        )
+        raise _no_price(model_name, "max_cost", marks[0] if marks else None)
+
+
+def require_day_price(model_name: str, price: Price | None, limits: DayLimits) -> None:
+    """Raise WorkerError for the cost of a day if the price of the model is unknown."""
+    if price is None:
+        raise _no_price(model_name, "limits.per_day.cost", limits.where("cost"))
+
+
+def _no_price(model_name: str, limit: str, where: Mark | None) -> WorkerError:
+    example = f'models: {{"{model_name}": {{price: {{input: 1.0, output: 5.0}}}}}}'
+    return WorkerError(
+        where,
+        f"the price of {model_name} is unknown, so {limit} cannot be enforced",
+        hint=f"remove {limit}, or set the price of a million tokens in config.yaml: {example}",
+    )
