@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import NoReturn
 
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ForgeError
@@ -19,12 +20,15 @@ from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.home import make_private
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import find_session
-from forge_cli.record.places import new_session_id
+from forge_cli.record.places import lock_holder, new_session_id
 from forge_cli.record.runs import MAX_TASK, BackgroundRun, now, remove_run
 from forge_cli.record.socket_files import run_folder
 
 START_TIMEOUT = 0.8
 """Seconds to wait for the session to begin; an error in this time is reported at once."""
+LOCK_TIMEOUT = 20.0
+"""Seconds to wait until the session holds its log, on a machine with much other work."""
+POLL_INTERVAL = 0.05
 
 
 class Started:
@@ -84,10 +88,8 @@ def start_in_background(asked: RunOptions, *, parks: bool) -> tuple[RunOptions, 
         return asked, Started(writes)
     os.close(writes)
     os.close(output)
-    began = bool(select.select([reads], [], [], START_TIMEOUT)[0]) and bool(os.read(reads, 1))
+    _wait_for_begin(run, child, reads, size)
     os.close(reads)
-    if not began:
-        _report_early_end(run, child, size)
     return session
 
 
@@ -164,15 +166,24 @@ def _replace_streams(output: int) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-def _report_early_end(run: BackgroundRun, child: int, size: int) -> None:
-    """If the process has already failed, print its error and exit with its code."""
-    deadline = time.monotonic() + START_TIMEOUT
-    ended, status = os.waitpid(child, os.WNOHANG)
-    while not ended and time.monotonic() < deadline and not run.log.exists():
-        time.sleep(0.01)
-        ended, status = os.waitpid(child, os.WNOHANG)
-    if not ended:
-        return
+def _wait_for_begin(run: BackgroundRun, child: int, reads: int, size: int) -> None:
+    """Wait until the session has begun, or holds its log and only takes long to open.
+
+    If the process has ended already, print its error, and exit with its code.
+    """
+    begun = time.monotonic()
+    while time.monotonic() - begun < LOCK_TIMEOUT:
+        if select.select([reads], [], [], POLL_INTERVAL)[0]:
+            if os.read(reads, 1):
+                return
+            _report_early_end(run, child, size)
+        if time.monotonic() - begun > START_TIMEOUT and lock_holder(run.log) is not None:
+            return
+
+
+def _report_early_end(run: BackgroundRun, child: int, size: int) -> NoReturn:
+    """Print the error of a process that ended before its session began, and exit with its code."""
+    _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     with open(run.output, "rb") as stream:
         stream.seek(size)
