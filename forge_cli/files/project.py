@@ -122,8 +122,7 @@ def _smaller(user: SettingsLimits, project: SettingsLimits) -> SettingsLimits:
         SettingsLimits,
         _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners),
     )
-    smaller.per_day = user.per_day
-    return smaller
+    return smaller.model_copy(update={"per_day": user.per_day})
 
 
 def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:

@@ -68,6 +68,7 @@ def test_config_without_files_shows_defaults(shown, project: Project) -> None:
         "limits.max_time": (None, "default", None),
         "trace": (None, "default", None),
         "tool_share": (0.2, "default", None),
+        "background": (8, "default", None),
         "import_timeout": (30.0, "default", None),
     }
 
