@@ -111,7 +111,8 @@ def fork_into(draft: SessionDraft, check: str) -> DraftLink | Fork:
         return Fork(child, ours, lock)
     ours.close()
     # Without the process outside, a session cannot finish its draft.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     enter_view(draft)  # if it fails, the process outside drops a draft without changes
     return DraftLink(theirs, draft, check=check)
 
@@ -292,9 +293,9 @@ def wait_for(children: Iterable[int]) -> dict[int, int]:
     running = set(children)
     codes: dict[int, int] = {}
     while running:
-        found = signal.sigwaitinfo(WAITED_FOR)
+        number, by_terminal = _next_signal()
         for child in list(running):
-            if found.si_signo == signal.SIGCHLD:
+            if number == signal.SIGCHLD:
                 # One signal may stand for the end of several.
                 ended, status = os.waitpid(child, os.WNOHANG)
                 if ended:
@@ -302,9 +303,18 @@ def wait_for(children: Iterable[int]) -> dict[int, int]:
                     # Shells report the end by a signal in the same way.
                     codes[child] = code if code >= 0 else 128 - code
                     running.remove(child)
-            elif found.si_code != _BY_TERMINAL:
-                os.kill(child, found.si_signo)
+            elif not by_terminal:
+                os.kill(child, number)
     return codes
+
+
+def _next_signal() -> tuple[int, bool]:
+    """Wait for a signal; return its number, and if the terminal has sent it to every process."""
+    if sys.platform == "linux":
+        found = signal.sigwaitinfo(WAITED_FOR)
+        return found.si_signo, found.si_code == _BY_TERMINAL
+    number = signal.sigwait(WAITED_FOR)
+    return number, number in (signal.SIGINT, signal.SIGQUIT) and sys.stdin.isatty()
 
 
 def _carry_out(outside: KeptDraft, asked: RunOptions, mask: Mask) -> RunOptions:

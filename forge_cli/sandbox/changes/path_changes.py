@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -144,25 +145,30 @@ class PathChange(Struct, frozen=True):
         return "times"
 
 
-def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) -> Entry:
-    """Return the entry at a path; without ``content``, a file is not hashed."""
+def entry_of(
+    path: Path | str, info: os.stat_result, *, content: bool = True, within: int | None = None
+) -> Entry:
+    """Return the entry at a path; without ``content``, a file is not hashed.
+
+    ``within`` is an open folder that contains the path.
+    """
     kind = _kind(info)
     detail = ""
     if kind == "link":
-        detail = os.readlink(path)
+        detail = os.readlink(path, dir_fd=within)
     elif kind == "file" and content:
-        detail = hash_of(path, info.st_size)
+        detail = hash_of(path, info.st_size, within)
     size = info.st_size if kind == "file" else 0
     owner = info.st_uid, info.st_gid
     mode = 0 if kind == "link" else stat.S_IMODE(info.st_mode)
     return Entry(kind, mode, owner, size, detail, info.st_mtime_ns, info.st_ino, info.st_ctime_ns)
 
 
-def hash_of(path: Path | str, size: int) -> str:
+def hash_of(path: Path | str, size: int, within: int | None = None) -> str:
     """Return the hash of a file; of a very large file, that of its beginning and its size."""
     digest = sha256()
     left = READ_MAX
-    descriptor = _open_file(path)
+    descriptor = _open_file(path, within)
     try:
         while left:
             data = os.read(descriptor, min(left, _CHUNK))
@@ -178,9 +184,10 @@ def hash_of(path: Path | str, size: int) -> str:
     return digest.hexdigest()
 
 
-def _open_file(path: Path | str) -> int:
+def _open_file(path: Path | str, within: int | None) -> int:
     # If a pipe has taken the place of the file, opening it must not wait for a writer.
-    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(path, flags, dir_fd=within)
 
 
 def _kind(info: os.stat_result) -> Kind:
@@ -369,6 +376,8 @@ def _check_attributes(lower: Path, upper: Path) -> None:
 
 def attributes_of(path: Path) -> dict[str, bytes]:
     """Return the extended attributes of a file, without those of the overlay itself."""
+    if sys.platform != "linux":
+        return {}
     try:
         names = os.listxattr(path, follow_symlinks=False)
     except OSError as error:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import stat
+import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -124,8 +125,7 @@ class ZoneWalk:
         try:
             parent = self.parent(change)
             info = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            # Hashing needs a path; through the descriptor, no link on the way can redirect it.
-            return entry_of(f"/proc/self/fd/{parent}/{name}", info, content=content)
+            return entry_of(name, info, content=content, within=parent)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -334,7 +334,9 @@ class ZoneWalk:
         if _is_kept(source) or not self._may_move:
             return False
         # Attributes of the overlay would hide the file in the next overlay.
-        notes = [attribute for attribute in os.listxattr(source) if attribute.startswith(_OVERLAY)]
+        notes: list[str] = []
+        if sys.platform == "linux":
+            notes = [each for each in os.listxattr(source) if each.startswith(_OVERLAY)]
         if notes and not os.access(source, os.W_OK):
             os.chmod(source, wanted.mode | 0o600)
         for attribute in notes:
@@ -405,6 +407,8 @@ def _set_times(parent: int | None, name: str, wanted: Entry) -> None:
 
 
 def _copy_attributes(source: int, target: int) -> None:
+    if sys.platform != "linux":
+        return
     # The file system of the target may not support attributes.
     with suppress(OSError):
         for name in os.listxattr(source):
@@ -414,6 +418,9 @@ def _copy_attributes(source: int, target: int) -> None:
 
 def sync_file_system(descriptor: int, place: str) -> None:
     """Wait until everything written to a file system is on its disk."""
+    if sys.platform != "linux":
+        os.sync()
+        return
     if _libc.syncfs(descriptor) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), place)
