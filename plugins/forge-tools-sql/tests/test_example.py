@@ -41,3 +41,8 @@ def test_without_a_person_the_example_changes_nothing(project: Project) -> None:
 def test_the_readme_names_every_setting() -> None:
     own = set(SqlConfig.model_fields) - {"approval", "tools", "prefix"}
     assert [name for name in own if f"| `{name}` |" not in README] == []
+
+
+def test_the_package_passes_its_check(project: Project) -> None:
+    done = project.forge("plugins", "check", "forge-tools-sql")
+    assert (done.returncode, "FAILED" in done.stdout) == (0, False), done.stdout + done.stderr

@@ -11,6 +11,7 @@ from forge_tools_sql.statements import read_statements
 
 from forge_cli import Approval
 
+NOWHERE = {"connections": {"main": {"dsn": "sqlite:nowhere.db"}}}
 READING = {
     "postgres": [
         "select * from a join b using (x)",
@@ -132,7 +133,7 @@ def cases(found: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 def verdict(dialect: str, sql: str, **config: Any) -> Approval:
     statements = read_statements(sql, dialect)
-    return judge(statements, SqlConfig.model_validate(config), "main").approval
+    return judge(statements, SqlConfig.model_validate({**NOWHERE, **config}), "main").approval
 
 
 @pytest.mark.parametrize(("dialect", "sql"), cases(READING))
@@ -205,14 +206,14 @@ def test_rules_go_by_statement_and_table(sql: str, approval: str) -> None:
 
 def test_a_rule_for_a_connection_is_for_no_other() -> None:
     [statement] = [read_statements("update a set x = 1", "postgres")]
-    config = SqlConfig.model_validate({"rules": RULES})
+    config = SqlConfig.model_validate({**NOWHERE, "rules": RULES})
     assert judge(statement, config, "prod").approval is Approval.BLOCKED
     assert judge(statement, config, "test").approval is Approval.ASK
 
 
 def test_a_verdict_names_statement_rule_and_reason() -> None:
     statements = read_statements("select 1; delete from audit_1", "postgres")
-    found = judge(statements, SqlConfig.model_validate({"rules": RULES}), "main")
+    found = judge(statements, SqlConfig.model_validate({**NOWHERE, "rules": RULES}), "main")
     assert [(part.text, part.approval, part.rule) for part in found.parts] == [
         ("select 1", "ask", None),
         ("delete from audit_1", "blocked", "toolsets.sql.rules[0]"),

@@ -26,44 +26,61 @@ Word = Literal[
 class Connection(Config):
     """A database that the worker may use."""
 
-    dsn: str
-    """Its address; ``${VAR}`` is a variable of forge's environment."""
+    dsn: Annotated[
+        str, Field(description="The address; ${VAR} is a variable of forge's environment.")
+    ]
 
 
 class Rule(Config):
     """An approval for statements of a kind, or for those that touch a table."""
 
-    statement: Word | None = None
-    """The first word of the statement; ``other`` is one that is not understood."""
-    table: str | None = None
-    """A table that it reads or writes; ``*`` matches any text."""
-    connection: str | None = None
-    """The name of the connection."""
-    approval: Approval
+    statement: Annotated[
+        Word | None,
+        Field(description="The first word of the statement; other is one that is not understood."),
+    ] = None
+    table: Annotated[
+        str | None, Field(description="A table that it reads or writes; * matches any text.")
+    ] = None
+    connection: Annotated[
+        str | None, Field(description="The name of the connection; * matches any text.")
+    ] = None
+    approval: Annotated[Approval, Field(description="preApproved, ask or blocked.")]
 
 
 class SqlConfig(ToolsetConfig):
     """Settings such as ``sql: {connections: {shop: {dsn: "sqlite:shop.db"}}}``."""
 
-    connections: dict[str, Connection] = Field(default_factory=dict)
-    read: Approval = Approval.PRE_APPROVED
-    """One statement that only reads."""
-    write: Approval = Approval.ASK
-    """Statements that change rows."""
-    ddl: Approval = Approval.ASK
-    """Statements that change tables and other objects."""
-    rules: list[Rule] = Field(default_factory=list)
-    """Approvals by statement and table; the strictest rule that matches counts."""
-    hide: list[str] = Field(default_factory=list)
-    """Columns that are never shown, such as ``users.password``."""
-    functions: list[str] = Field(default_factory=list)
-    """Names of functions of the database that only compute, or change only what can be undone."""
-    rows: Annotated[int, Field(ge=1, le=10_000)] = 200
-    """The most rows of a result."""
-    timeout: Annotated[float, Field(gt=0, le=600)] = 20.0
-    """Seconds for a statement."""
-    changes: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """The most rows that a tried write may change."""
+    connections: Annotated[
+        dict[str, Connection], Field(min_length=1, description="The databases by name.")
+    ]
+    read: Annotated[Approval, Field(description="One statement that only reads.")] = (
+        Approval.PRE_APPROVED
+    )
+    write: Annotated[Approval, Field(description="Statements that change rows.")] = Approval.ASK
+    ddl: Annotated[Approval, Field(description="Statements that change tables.")] = Approval.ASK
+    rules: Annotated[
+        list[Rule],
+        Field(
+            default_factory=list,
+            description="Approvals by statement and table; the strictest counts.",
+        ),
+    ]
+    hide: Annotated[
+        list[str],
+        Field(
+            default_factory=list,
+            description="Columns that are never shown, such as users.password.",
+        ),
+    ]
+    functions: Annotated[
+        list[str],
+        Field(default_factory=list, description="Functions of the database that only compute."),
+    ]
+    rows: Annotated[int, Field(ge=1, le=10_000, description="The most rows of a result.")] = 200
+    timeout: Annotated[float, Field(gt=0, le=600, description="Seconds for a statement.")] = 20.0
+    changes: Annotated[
+        int, Field(ge=1, le=1_000_000, description="The most rows that a tried change touches.")
+    ] = 10_000
 
     @field_validator("hide")
     @classmethod

@@ -48,16 +48,9 @@ class SqlToolset(Toolset[SqlConfig]):
 
     async def __aenter__(self) -> Self:
         # Nothing is connected yet; a wrong address is an error of the worker, not of a call.
-        self._check_connections()
+        for name in self.config.connections:
+            self._databases[name] = self._open(name)
         return await super().__aenter__()
-
-    def _check_connections(self) -> None:
-        if not self._databases:
-            raise WorkerError(
-                self.config.where(),
-                "toolsets.sql: there is no connection",
-                hint='add connections: {main: {dsn: "sqlite:main.db"}}',
-            )
 
     def instructions(self) -> str:
         described = ", ".join(f"{name} ({each.dialect})" for name, each in self._databases.items())
@@ -68,7 +61,7 @@ class SqlToolset(Toolset[SqlConfig]):
 
     @cached_property
     def _databases(self) -> dict[str, Database]:
-        return {name: self._open(name) for name in self.config.connections}
+        return {}
 
     def _open(self, name: str) -> Database:
         dsn = self.config.connections[name].dsn
