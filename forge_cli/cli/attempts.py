@@ -104,7 +104,7 @@ def enter_attempts(asked: RunOptions) -> RunOptions:
     race = _Race()
     attempts: list[_Attempt] = []
     for number, draft in enumerate(drafts, 1):
-        link = fork_into(draft, asked.check)
+        link = fork_into(draft, asked)
         if isinstance(link, DraftLink):
             for other in attempts:
                 # Only the process outside uses these.

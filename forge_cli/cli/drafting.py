@@ -67,7 +67,7 @@ def enter_draft(asked: RunOptions) -> RunOptions:
     finish_drafts(_notify)
     is_first = True
     while (draft := _draft_of(asked)) is not None:
-        link = fork_into(draft, asked.check)
+        link = fork_into(draft, asked)
         if isinstance(link, DraftLink):
             if asked.trace != "quiet" and is_first:
                 sys.stderr.write(wrap_for(sys.stderr, _banner(draft)) + "\n")
@@ -97,7 +97,7 @@ class Fork(Struct, frozen=True):
     lock: int
 
 
-def fork_into(draft: SessionDraft, check: str) -> DraftLink | Fork:
+def fork_into(draft: SessionDraft, asked: RunOptions) -> DraftLink | Fork:
     """Fork, and enter the view in the child, which gets the connection to this process."""
     ours, theirs = socket.socketpair()
     # Otherwise, both processes would write what is still buffered.
@@ -114,7 +114,8 @@ def fork_into(draft: SessionDraft, check: str) -> DraftLink | Fork:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     enter_view(draft)  # if it fails, the process outside drops a draft without changes
-    return DraftLink(theirs, draft, check=check)
+    follows_dropped = asked.settled is not None and asked.settled["state"] == "dropped"
+    return DraftLink(theirs, draft, check=asked.check, follows_dropped=follows_dropped)
 
 
 def _draft_of(asked: RunOptions) -> SessionDraft | None:

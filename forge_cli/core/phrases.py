@@ -50,6 +50,9 @@ ENVIRONMENT_CHANGED = "Since this session began, your environment has changed:"
 
 Summaries keep that message like the words of the user.
 """
+DRAFT_DROPPED = (
+    "files: the user dropped what you changed in the draft; the files are as they were before"
+)
 COMMAND_OF_USER = "<command-run-by-user>\n"
 _REPAIR = "Your answer does not fit its JSON Schema"
 

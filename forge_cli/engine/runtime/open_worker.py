@@ -350,7 +350,10 @@ def _environment(
         now = environment_of(folder.worker, assembly.toolbox, judge, branch, copy_of)
     if before is None or last is None or now is None:
         return now, None
-    changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))
+    is_dropped = wiring.draft is not None and wiring.draft.follows_dropped and loop is None
+    changes = describe_changes(
+        redactor.redact_text(last), redactor.redact_text(now), is_dropped=is_dropped
+    )
     return before, EnvironmentChange(changes, now) if changes else None
 
 

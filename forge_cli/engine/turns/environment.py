@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.phrases import ENVIRONMENT_CHANGED
+from forge_cli.core.phrases import DRAFT_DROPPED, ENVIRONMENT_CHANGED
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
 
@@ -194,12 +194,17 @@ def _command_view(zones: Sequence[Zone], wanted: Isolation) -> CommandView:
     return CommandView(confined=True, network=wanted.network, names=names)
 
 
-def describe_changes(before: str, now: str) -> str | None:
-    """Return the difference between two paragraphs as a message to the model, or None."""
+def describe_changes(before: str, now: str, *, is_dropped: bool = False) -> str | None:
+    """Return the difference between two paragraphs as a message to the model, or None.
+
+    If the draft ``is_dropped``, the message says so, too.
+    """
     old = dict(map(_label, before.splitlines()[1:]))
     new = dict(map(_label, now.splitlines()[1:]))
     changed = [line for label, line in new.items() if old.get(label) != line]
     changed += [f"{label}: no longer there" for label in old if label not in new]
+    if is_dropped:
+        changed.append(DRAFT_DROPPED)
     if changed:
         return "\n".join([ENVIRONMENT_CHANGED, *changed])
     return None

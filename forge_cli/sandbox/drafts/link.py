@@ -22,8 +22,17 @@ _ANSWER_TIMEOUT = 600.0
 class DraftLink:
     """Client of the process outside; each question and each answer is one line of JSON."""
 
-    def __init__(self, connection: socket.socket, draft: SessionDraft, *, check: str = "") -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        draft: SessionDraft,
+        *,
+        check: str = "",
+        follows_dropped: bool = False,
+    ) -> None:
         self.id = draft.id
+        self.follows_dropped = follows_dropped
+        """True if the person has just dropped an earlier draft of the session."""
         self.check = check
         """The command that checks the draft at the end of the session."""
         self.place = draft.place

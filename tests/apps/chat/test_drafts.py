@@ -70,6 +70,8 @@ def test_dropped_changes_are_gone_for_the_worker_too(talker: Project) -> None:
     assert "dropped 1 change" in done.stderr
     assert "wrote" not in done.stdout.splitlines()[-1]
     assert "one.txt" in done.stdout.splitlines()[-1]
+    [log] = sessions(talker)
+    assert "the user dropped what you changed in the draft" in log.read_text()
     assert texts(talker) == []
 
 
