@@ -24,10 +24,15 @@ from forge_guard.questions import (
 )
 from forge_guard.settings import read_settings
 
-_OWN: dict[str, list[str]] = json.loads(
-    files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8")
+_KNOWN: dict[str, Any] = json.loads(
+    files("forge_guard").joinpath("known_tools.json").read_text(encoding="utf-8")
 )
-"""Tools that affect nothing outside of the coding tool, by coding tool."""
+"""The tools of each coding tool that no reader converts, and the newest version looked at.
+
+``own`` affect nothing outside of the coding tool, or only start agents whose calls are judged. With
+``asks`` are the reasons why the others ask. ``unhooked`` are never passed to a hook, and
+``hooked_as`` are passed by another name than the model knows.
+"""
 _ADDRESS = re.compile(r"\S*://\S+")
 _ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
 UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
@@ -205,10 +210,12 @@ CLAUDE = Hook(
         "Edit": _writes("file_path", "new_string"),
         "MultiEdit": _edited_often,
         "NotebookEdit": _writes("notebook_path", "new_source"),
+        "LSP": _reads("filePath", "file_path"),
         "WebFetch": _opens,
         "WebSearch": _asks_the_web,
     },
-    own=_OWN["claude"],
+    own=frozenset(_KNOWN["claude"]["own"]),
+    asks=_KNOWN["claude"]["asks"],
     mcp=_two_lines,
     project=lambda data, env: env.get("CLAUDE_PROJECT_DIR"),
     shell_of=lambda env: env.get("CLAUDE_CODE_SHELL") or env.get("SHELL"),
@@ -232,7 +239,8 @@ CODEX = Hook(
         "apply_patch": _patches("command", "input", "patch"),
         "view_image": _reads("path"),
     },
-    own=_OWN["codex"],
+    own=frozenset(_KNOWN["codex"]["own"]),
+    asks=_KNOWN["codex"]["asks"],
     mcp=_two_lines,
     project=_start_of_codex,
     shell_of=lambda env: env.get("SHELL"),
@@ -252,7 +260,8 @@ GEMINI = Hook(
         "web_fetch": _addresses_in,
         "google_web_search": _asks_the_web,
     },
-    own=_OWN["gemini"],
+    own=frozenset(_KNOWN["gemini"]["own"]),
+    asks=_KNOWN["gemini"]["asks"],
     mcp=_named_beside,
     shell_of=lambda env: "bash",
     event="BeforeTool",
@@ -272,7 +281,8 @@ OPENCODE = Hook(
         "webfetch": _opens,
         "websearch": _asks_the_web,
     },
-    own=_OWN["opencode"],
+    own=frozenset(_KNOWN["opencode"]["own"]),
+    asks=_KNOWN["opencode"]["asks"],
     mcp=_one_line,
     shell_of=lambda env: env.get("SHELL"),
     event="tool.execute.before",

@@ -146,6 +146,8 @@ class Hook:
     readers: Mapping[str, Reader]
     own: Collection[str]
     """Tools that affect nothing outside; the tool's own rules decide."""
+    asks: Mapping[str, str]
+    """Tools that always ask, with the reason."""
     mcp: Callable[[str, Mapping[str, Any], Place], tuple[str, str] | None]
     """Returns the server and the tool of an MCP tool, or None."""
     shell_of: Callable[[Mapping[str, str]], str | None]
@@ -161,6 +163,8 @@ class Hook:
         name, given = text_of(data, "tool_name"), data.get("tool_input")
         if name in self.own:
             return ()
+        if name in self.asks:
+            raise NotUnderstood(self.asks[name])
         if named := self.mcp(name, data, place):
             return (("call_mcp", {"server": named[0], "tool": named[1]}),)
         if (reader := self.readers.get(name)) is None:

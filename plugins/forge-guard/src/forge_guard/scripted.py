@@ -1,6 +1,7 @@
 """A model server on this machine that plays a script, in the protocols of four tools."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Call = tuple[str, dict[str, Any]]
+_DEFERRED = re.compile(r"deferred tools are now available[^\n]*?:((?:\\n[A-Z]\w+)+)\\n\\n")
 
 
 @dataclass
@@ -30,6 +32,27 @@ class Script:
     def told(self) -> str:
         """All input of the model, including results of its calls."""
         return json.dumps(self.seen, ensure_ascii=False)
+
+    @property
+    def offered(self) -> set[str]:
+        """The names of the tools that the model was offered with the first request."""
+        if not self.seen:
+            return set()
+        first = self.seen[0]
+        found: set[str] = set()
+        waiting = [*(first.get("tools") or first.get("request", {}).get("tools") or ())]
+        while waiting:
+            each = waiting.pop()
+            inner = each.get("functionDeclarations") or each.get("tools")
+            if inner:
+                waiting += inner
+            else:
+                function = each.get("function") or {}
+                found.add(each.get("name") or function.get("name") or each.get("type"))
+        # Claude Code names the others in a message.
+        for listed in _DEFERRED.findall(json.dumps(first)):
+            found |= set(filter(None, listed.split("\\n")))
+        return found
 
     def next(self, body: Any) -> Call | None:
         """Return the next call in this conversation; small questions on the side get no call."""
