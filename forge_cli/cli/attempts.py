@@ -59,7 +59,7 @@ class _Attempt:
         """Return why the attempt is not offered: the check, or the end of its session."""
         if self.outside.check is not None:
             return self.outside.check.problem()
-        lines = self.printed(_ERRORS).strip().split("\n")
+        lines = self.printed(_ERRORS).strip().splitlines()
         return "\n".join([f"ended with exit code {code} before its check", *lines[-_MAX_ERRORS:]])
 
 

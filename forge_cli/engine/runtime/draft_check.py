@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from forge_cli.core.errors import ExitCode, ToolError
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.trial import DraftCheck
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.wiring import OpenWorker
@@ -17,10 +18,10 @@ MAX_LINES = 20
 _MAX_OUTPUT = 100_000
 
 
-async def check_draft(opened: OpenWorker, command: str) -> DraftCheck:
+async def check_draft(opened: OpenWorker, command: str) -> DraftCheck | None:
     """Run a check in the view of the draft, confined as the worker's commands are.
 
-    An interrupt of the session stops it.
+    Return None if an interrupt of the session stopped it.
     """
     processes = opened.assembly.open_processes()
     with opened.wiring.interrupt_signal.scope():
@@ -36,11 +37,19 @@ async def check_draft(opened: OpenWorker, command: str) -> DraftCheck:
         lines = output.strip().split("\n")
         exit_code = None if done.timed_out else done.exit_code
         return DraftCheck(command, exit_code, "\n".join(lines[-MAX_LINES:]))
-    return DraftCheck(command, None, "interrupted")
+    return None
 
 
-def with_check(result: WorkerResult, check: DraftCheck) -> WorkerResult:
-    """Return the result of a session after its check: it fails if the check does."""
+def with_check(result: WorkerResult, check: DraftCheck | None, reason: str | None) -> WorkerResult:
+    """Return the result of a session after its check: it fails if the check does.
+
+    Without a check, the session was interrupted for this ``reason``.
+    """
+    if check is None:
+        stopped = Interrupted(reason or "interrupted")
+        return replace(
+            result, status=stopped.status, exit_code=stopped.exit_code, output=None, error=None
+        )
     if check.passed:
         return result
     return replace(

@@ -114,7 +114,8 @@ class SessionEnding:
         from forge_cli.engine.runtime.draft_check import check_draft, with_check
 
         self._checked = await check_draft(opened, draft.check)
-        self._task.result = with_check(result, self._checked)
+        reason = opened.wiring.interrupt_signal.reason
+        self._task.result = with_check(result, self._checked, reason)
 
     def _emit(self, opened: OpenWorker) -> None:
         task = self._task

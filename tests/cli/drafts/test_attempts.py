@@ -4,11 +4,17 @@ Covers forge_cli.cli.attempts, forge_cli.engine.runtime.draft_check.
 """
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
 
 from forge_cli.testing import Project, call, calls
+from tests.support.deadline import deadline
 from tests.support.logs import script
 
 pytestmark = [pytest.mark.needs("overlay")]
@@ -116,6 +122,24 @@ def test_attempts_that_fail_before_their_check_say_why(drafter: Project) -> None
     assert done.stderr.count("before its check") == 2
     assert "script.yaml" in done.stderr
     assert drafts(drafter) == []
+
+
+def test_interrupt_stops_the_check_of_every_attempt(drafter: Project) -> None:
+    argv = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "--attempts", "2"]
+    env = {**os.environ, "FORGE_HOME": str(drafter.home)}
+    started = subprocess.Popen(
+        [*argv, "--check", "touch checking; sleep 300"],
+        cwd=drafter.folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with deadline(60):
+        while len(list((drafter.home / "drafts").glob("*/*/upper/checking"))) < 2:
+            time.sleep(0.05)
+    started.send_signal(signal.SIGINT)
+    assert started.wait(60) == 130
+    assert [each["state"] for each in drafts(drafter)] == ["ready", "ready"]
 
 
 @pytest.mark.parametrize(
