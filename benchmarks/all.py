@@ -29,6 +29,7 @@ MEASURED = (
     "executables",
     "mcp_calls",
     "sessions",
+    "background",
     "long_session",
     "redaction",
     "chat",

@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.apps.web.live import LiveSession
 from forge_cli.apps.web.view import SessionView
+from forge_cli.cli.background.answering import answer_and_resume
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
@@ -35,7 +36,7 @@ from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.log import Log, find_own_session, read_readable, session_files
 from forge_cli.record.overview import fold_batches, session_index, session_overview, session_row
-from forge_cli.record.pending import Waiting, answer_request, waiting_requests
+from forge_cli.record.pending import Waiting, waiting_requests
 from forge_cli.record.reading import verdict_sentence, verify_session
 from forge_cli.record.search import find_hits
 from forge_cli.ui.html.entries import page
@@ -287,7 +288,7 @@ class WebSessions:
         decision = ApprovalDecision(True, via=VIA)
         if choice == "no":
             decision = ApprovalDecision(False, note=" ".join(feedback.split()) or None, via=VIA)
-        await in_thread(lambda: answer_request(find_own_session(session), request, decision))
+        await in_thread(lambda: answer_and_resume(find_own_session(session), request, decision))
 
     # --- the end
 
