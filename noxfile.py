@@ -45,6 +45,12 @@ text = metadata("forge-workers").get_payload()
 assert "forge docs workers" in text, text
 assert not re.search(r"\\]\\((?!https?:)", text), "a link that leads nowhere on a package index"
 """
+GITHUB_FILES = {
+    "vendor.github-workflows": [str(path) for path in sorted(Path(".github/workflows").iterdir())],
+    "vendor.github-actions": ["action.yml"],
+    "vendor.dependabot": [".github/dependabot.yml"],
+}
+"""Files that GitHub reads, by the schema that they have to match."""
 PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
 """Optional programs that forge uses if they are installed."""
 
@@ -182,6 +188,8 @@ def lint(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     session.run("ruff", "check", *session.posargs)
     session.run("ruff", "format", "--check", *session.posargs)
+    for schema, files in GITHUB_FILES.items():
+        session.run("check-jsonschema", "--quiet", "--builtin-schema", schema, *files)
 
 
 @nox.session
@@ -240,6 +248,24 @@ def build(session: nox.Session) -> None:
     web = next(folder for folder in PLUGINS if folder.endswith("forge-tools-web"))
     session.run(str(venv / "bin" / "pip"), "install", "--quiet", web, external=True)
     session.run(str(venv / "bin" / "python"), "-c", READ_A_PAGE, external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site in ``site/``; a dead link or anchor is an error."""
+    session.install(".", *nox.project.dependency_groups(PYPROJECT, "docs"))
+    quiet = {"NO_MKDOCS_2_WARNING": "1"}  # mkdocs-material advertises its successor otherwise
+    session.run("mkdocs", "build", "--quiet", *session.posargs, env=quiet)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build all distributions in ``dist/``, check them, and use them from there by name.
+
+    ``nox -s release -- 0.3.0`` also checks that this is the version, and writes its notes.
+    """
+    session.install(*nox.project.dependency_groups(PYPROJECT, "release"))
+    session.run("python", ".ci/release.py", *session.posargs)
 
 
 @nox.session

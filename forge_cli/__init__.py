@@ -5,7 +5,7 @@ the public API is in ``errors``, ``events``, ``results``, ``hooks``, ``executors
 ``export``, ``terminal`` and ``testing``.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalRequest Effect Verdict",

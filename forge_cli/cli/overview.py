@@ -41,7 +41,7 @@ SECTIONS = {
         "approvals",
         "sessions",
     ),
-    "Look": ("approve", "replay", "models", "config", "doctor", "docs", "help"),
+    "Look": ("approve", "replay", "models", "config", "doctor", "report", "docs", "help"),
     "Make": ("worker", "tools", "plugins", "mcp", "test", "keys", "lock", "trust"),
     "Run elsewhere": ("batch", "serve"),
 }

@@ -294,7 +294,7 @@ class Toolbox:
         found: dict[str, Offer] = {}
         for opened in self.toolsets:
             for offer in await opened.offers(self.notify):
-                if self.admit and not self.admit(opened, offer):
+                if self.admit and self.is_usable(offer) and not self.admit(opened, offer):
                     continue
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:

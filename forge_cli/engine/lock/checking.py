@@ -275,9 +275,17 @@ class SessionLock:
             each.name for each in self.entries if each.section == "mcp" and not _is_offered(each)
         }
         absent = {name for name in servers - connected if _is_of(name, label)}
+        # With --read-only these cannot be called, and their descriptions tell the model so.
+        uncallable = {
+            f"{label}{name}"
+            for name, offer in toolbox.offers.items()
+            if not toolbox.is_usable(offer)
+        }
 
         def counts(entry: LockEntry) -> bool:
             if not _is_offered(entry) or not _is_of(entry.name, label):
+                return False
+            if entry.section == "tools" and entry.name in uncallable:
                 return False
             # Tools that read resources have no server in their name; they count once every server
             # is connected.

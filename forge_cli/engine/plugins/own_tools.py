@@ -16,7 +16,7 @@ OWN_TOOLS = {
     "shell": "shell exec_command write_stdin",
     "skills": "load_skill",
 }
-PACKAGES = frozenset({"git", "llm", "web"})
+PACKAGES = frozenset({"git", "llm", "sql", "web"})
 """Toolsets in forge's own packages."""
 EXECUTORS = frozenset({"dask"})
 """Executors in forge's own packages."""

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from forge_cli import hookimpl
 from forge_cli.executors import Executor, ExecutorEnv, ExecutorFactory
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 
 def make(address: str, env: ExecutorEnv) -> AbstractAsyncContextManager[Executor]:

@@ -8,7 +8,7 @@ import sys
 from forge_cli import hookimpl
 from forge_cli.hooks import HookAnswer, HookCall, Observer
 
-__version__ = "0.1.0"
+__version__ = "0.3.0.dev0"
 
 
 def observe(call: HookCall) -> HookAnswer | None:

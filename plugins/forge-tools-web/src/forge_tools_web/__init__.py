@@ -1,3 +1,3 @@
 """The toolset ``web`` for forge: pages as Markdown, and search."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
