@@ -59,7 +59,7 @@ def copy_zones(draft: SessionDraft, why: str) -> SessionDraft:
         upper.symlink_to(copy)
         stamps[zone.path] = [(parts, stamp_of(info)) for parts, info in scan_tree(str(copy))]
     _save(draft, stamps)
-    return draft.become(draft.state, zones=tuple(zones), why_copied=why)
+    return draft.become(draft.state, zones=tuple(zones), why_copied=why, copied=draft.view.used())
 
 
 def changes_of_copy(draft: SessionDraft, zone: DraftZone) -> list[PathChange]:

@@ -21,6 +21,7 @@ from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.changes.apply import finish_interrupted, is_begun, upper_folder
 from forge_cli.sandbox.drafts.start import record_start
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.view import BoundedView
 from forge_cli.sandbox.trial.copies import drop_copies
 
 DraftState = Literal["open", "ready", "applied", "dropped"]
@@ -61,6 +62,8 @@ class SessionDraft(Struct, frozen=True):
     """True for the attempt whose check passed first."""
     why_copied: str = ""
     """Why the session works on plain copies of its zones instead of a view."""
+    copied: int = 0
+    """The bytes of these copies before the session changed anything."""
 
     @property
     def place(self) -> Path:
@@ -70,6 +73,12 @@ class SessionDraft(Struct, frozen=True):
     def roots(self) -> dict[str, int]:
         """The inode number of each zone, by its path."""
         return {zone.path: zone.inode for zone in self.zones}
+
+    @property
+    def view(self) -> BoundedView:
+        """The folders that hold the changes, with the limit on their size."""
+        folders = tuple(zone.copy or str(self.upper(zone)) for zone in self.zones)
+        return BoundedView(folders, None if self.size is None else self.size + self.copied)
 
     @property
     def seen_zones(self) -> frozenset[str]:

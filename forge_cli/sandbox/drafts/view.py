@@ -12,7 +12,7 @@ from forge_cli.sandbox.drafts.draft import SessionDraft, drop_draft, load_draft
 from forge_cli.sandbox.drafts.start import StartState
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import start_unconfined_by
-from forge_cli.sandbox.processes.view import BoundedView, work_in_view
+from forge_cli.sandbox.processes.view import work_in_view
 from forge_cli.sandbox.trial.copies import mounted_below
 from forge_cli.sandbox.trial.enter import enter_namespaces, mount_overlay
 
@@ -76,9 +76,8 @@ def enter_view(draft: SessionDraft) -> None:
     kernel resolves the lower folder of an overlay before the mount, and no other mount shows it.
     The process must have a single thread, because the kernel moves no other into the namespace.
     """
-    uppers = tuple(zone.copy or str(draft.upper(zone)) for zone in draft.zones)
     if draft.why_copied:
-        work_in_view(BoundedView(uppers, draft.size))
+        work_in_view(draft.view)
         return
     require_views()
     if len(os.listdir("/proc/self/task")) > 1:
@@ -95,7 +94,7 @@ def enter_view(draft: SessionDraft) -> None:
             f"no copy-on-write view can be made here: {shown(str(place))}",
             hint="forge doctor says what is missing; without --draft each change asks",
         ) from None
-    work_in_view(BoundedView(uppers, draft.size))
+    work_in_view(draft.view)
     os.chdir(here)  # the working directory was the real folder until now
     if os.geteuid() == 0:
         # Root could enter the mount namespaces of other processes, and find the real files there.

@@ -31,23 +31,25 @@ class BoundedView(Struct, frozen=True):
 
     def left(self) -> int | None:
         """Return how many bytes fit in; None if there is no limit."""
-        if self.size is None:
-            return None
-        left = self.size
+        return None if self.size is None else self.size - self.used()
+
+    def used(self) -> int:
+        """Return how many bytes everything takes."""
+        used = 0
         waiting = list(self.folders)
-        while waiting and left >= 0:
+        while waiting:
             try:
                 entries = list(os.scandir(waiting.pop()))
             except OSError:
                 continue  # it was deleted in the meantime
             for entry in entries:
                 try:
-                    left -= _PATH_SIZE + entry.stat(follow_symlinks=False).st_blocks * 512
+                    used += _PATH_SIZE + entry.stat(follow_symlinks=False).st_blocks * 512
                 except OSError:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-        return left
+        return used
 
     def exceeded(self) -> str | None:
         """Return why a command has to be stopped, or None."""

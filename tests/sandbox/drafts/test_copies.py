@@ -110,3 +110,13 @@ def test_copy_is_bounded(
     monkeypatch.setattr(f"forge_cli.sandbox.drafts.copies.{name}", 3)
     with pytest.raises(UsageError, match="the test wants it; a plain copy of the folder failed"):
         copy_zones(begin(zone, tmp_path / "drafts"), "the test wants it")
+
+
+def test_size_of_a_copy_counts_changes_only(zone: Path, tmp_path: Path) -> None:
+    os.environ["FORGE_DRAFTS"] = str(tmp_path / "drafts")
+    (zone / "large").write_bytes(bytes(3 << 20))
+    draft = new_draft("d", "test", zone, zone, [("zone", zone)], 2 << 20)
+    draft = copy_zones(draft, "the test wants it")
+    assert draft.view.exceeded() is None
+    (draft.seen_path(zone) / "more").write_bytes(bytes(3 << 20))
+    assert "the draft may hold" in (draft.view.exceeded() or "")
