@@ -55,6 +55,12 @@ def approve(
             "--against", metavar="SESSION", help="Judge the calls of a past session again."
         ),
     ] = None,
+    provenance: Annotated[
+        bool,
+        typer.Option(
+            "--provenance", help="With --against: show what asks because of untrusted text."
+        ),
+    ] = False,
     as_try: Annotated[
         bool,
         typer.Option("--try", help="Try the call, show its changes, and drop them."),
@@ -72,6 +78,13 @@ def approve(
         raise UsageError("only one of TOOL, --batch and --against may be given", hint=hint)
     if against is not None and json_input is not None:
         raise UsageError("--against takes the input of each call from the session")
+    if provenance:
+        if against is None:
+            raise UsageError("--provenance needs --against SESSION")
+        from forge_cli.cli.untrusted import show_words
+
+        show_words(find_worker(worker), against, directory, as_json=as_json)
+        return
     if against is not None:
         from forge_cli.cli.against import judge_again
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Annotated
+
+import typer
 
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
@@ -21,12 +24,25 @@ _KEYS = ("where", "rule", "verdict", "reason")
 
 
 @app.command()
-def audit(as_json: JsonOption = False) -> None:
+def audit(
+    provenance: Annotated[
+        bool,
+        typer.Option(
+            "--provenance", help="Count past calls that would ask because of untrusted text."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """List rules that no call of your past sessions has matched.
 
     Checks your own rules, and the rules of the workers that made these calls, as their files are
     now.
     """
+    if provenance:
+        from forge_cli.cli.untrusted import show_all_words
+
+        show_all_words(as_json=as_json)
+        return
     with data_output():
         rules, met, calls = in_loop(compare_rules, warn)
     listed = sorted(rules.items(), key=_place) if calls else []

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from forge_cli.core.approval import ValueOrigin
 from forge_cli.core.text import cut, visible
-from forge_cli.engine.provenance.files import FilesAtStart
-from forge_cli.engine.provenance.table import FROM_NETWORK, MINE, TRUSTED, WordTable
-from forge_cli.engine.provenance.words import host_of, named_in, values_in
+
+if TYPE_CHECKING:
+    from forge_cli.engine.provenance.files import FilesAtStart
+    from forge_cli.engine.provenance.table import WordTable
+
+# Imports inside functions are for sessions that read untrusted text: others need none of them.
 
 Trust = Literal["untrusted", "trusted", "neutral"]
 """Untrusted text is a stranger's, trusted words count; neutral text is neither."""
@@ -72,9 +75,10 @@ class SessionWords:
 
     def __init__(self, began: float) -> None:
         """Begin the words of a session that began at a time, in seconds since the epoch."""
-        self.files = FilesAtStart(began)
+        self._began = began
+        self._files: FilesAtStart | None = None
         self.written: set[str] = set()
-        """Trusted sources to which the session wrote unknown words, such as ``mcp:contacts``."""
+        """Toolsets and servers to which the session may have written words of strangers."""
         self.line_of: Callable[[], int | None] = lambda: None
         """Returns the number of the last recorded line."""
         self.reached: set[str] = set()
@@ -167,14 +171,18 @@ class SessionWords:
         """Take words that the model wrote, such as args: what comes back of them is its own."""
         if self._table is not None:
             self._seen += len(text)
-            self._add_words(values_in(text), _MODEL, 0)
+            self._add_text(text, _MODEL, 0)
 
     def is_known(self, part: str) -> bool:
         """Return True if the person said a normalised value, or a trusted source has it."""
+        from forge_cli.engine.provenance.table import MINE, TRUSTED
+
         return bool(self._flags(part) & (MINE | TRUSTED))
 
     def is_from_network(self, part: str) -> bool:
         """Return True if a page or server brought a value before the session wrote it itself."""
+        from forge_cli.engine.provenance.table import FROM_NETWORK
+
         return bool(self._flags(part) & FROM_NETWORK)
 
     def is_said(self, stem: str) -> bool:
@@ -184,6 +192,8 @@ class SessionWords:
 
     def origin(self, argument: str, part: str) -> ValueOrigin:
         """Return where a value first appeared."""
+        from forge_cli.engine.provenance.words import host_of
+
         self._begin()
         number = None
         if self._table is not None:
@@ -203,6 +213,8 @@ class SessionWords:
         """Split everything that was kept so far, in the order in which it came."""
         if self._table is not None:
             return
+        from forge_cli.engine.provenance.table import WordTable
+
         self._table = WordTable()
         self._sources = [WordSource("person", 0), WordSource("model", 0)]
         for text, typed in self._mine:
@@ -213,25 +225,39 @@ class SessionWords:
         self._waiting.clear()
 
     def _add_mine(self, text: str, *, typed: bool = False) -> None:
+        from forge_cli.engine.provenance.table import MINE
+        from forge_cli.engine.provenance.words import named_in
+
         if typed:
             self._said.update(named_in(text))
-        self._add_words(values_in(text), _PERSON, MINE)
+        self._add_text(text, _PERSON, MINE)
 
     def _add(self, read: Read, source: WordSource) -> None:
+        from forge_cli.engine.provenance.table import FROM_NETWORK, TRUSTED
+
         flags = 0
         if read.trust == "trusted" and self._holds(read):
             flags = TRUSTED
         elif read.from_network:
             flags = FROM_NETWORK
         self._sources.append(source)
-        self._add_words(values_in(read.text), len(self._sources) - 1, flags)
+        self._add_text(read.text, len(self._sources) - 1, flags)
 
     def _holds(self, read: Read) -> bool:
-        return not read.files or self.files.hold(read.files, tracked=read.tracked)
+        """Return True if the files of a trusted result are as they were at the start."""
+        if not read.files:
+            return True
+        if self._files is None:
+            from forge_cli.engine.provenance.files import FilesAtStart
 
-    def _add_words(self, words: set[str], source: int, flags: int) -> None:
+            self._files = FilesAtStart(self._began)
+        return self._files.hold(read.files, tracked=read.tracked)
+
+    def _add_text(self, text: str, source: int, flags: int) -> None:
+        from forge_cli.engine.provenance.words import values_in
+
         if self._table is None:
             return
         self._table.most_bytes = max(self._table.most_bytes, self._seen // SHARE)
-        for word in words:
+        for word in values_in(text):
             self._table.add(word, source, flags)

@@ -15,17 +15,7 @@ from forge_cli.core.text import visible
 from forge_cli.engine.gate.consent import UNTRUSTED_RULE as RULE
 from forge_cli.engine.gate.policy import SILENT
 from forge_cli.engine.gate.steps import AnyCaller, Caller, CallingTool, Judged
-from forge_cli.engine.provenance import rule as rules
 from forge_cli.engine.provenance.index import Read, SessionWords
-from forge_cli.engine.provenance.named import NamedCall, name_call, name_line
-from forge_cli.engine.provenance.sources import (
-    SHELL_TOOLS,
-    PlaceRead,
-    ResultFacts,
-    trust_in,
-    zone_of,
-)
-from forge_cli.engine.provenance.words import parts_of, text_of
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
@@ -35,16 +25,23 @@ if TYPE_CHECKING:
     from forge_cli.core.zones import Zone
     from forge_cli.engine.gate.judge import JudgedWorker
     from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.provenance.named import NamedCall
+    from forge_cli.engine.provenance.places import PlaceRead
+    from forge_cli.engine.provenance.rule import Effect as CallEffect
+    from forge_cli.engine.provenance.rule import Finding
+    from forge_cli.engine.provenance.sources import ResultFacts
     from forge_cli.files.provenance import Provenance
     from forge_cli.sandbox.files.sandbox import JudgedPath
+    from forge_cli.schema.tool import Tool
 
+SHELL_TOOLS = ("shell", "exec_command", "write_stdin")
 MAX_QUESTIONS = 5
 """Questions about untrusted words in one task; the next one ends it."""
 _WHY = "cannot be undone, and this session has read untrusted text"
 _WHY_TRIED = "this session has read untrusted text, so that it was tried first"
 _WHY_ADDRESS = "sends an address that nobody named, and this session has read untrusted text"
 _WHY_UNDOABLE = "this session has read untrusted text, and every effect asks then"
-_EVERY_EFFECT = rules.Finding((ValueOrigin("", "an effect that can be undone"),))
+_EVERY_EFFECT = (ValueOrigin("", "an effect that can be undone"),)
 _FLOOD = (
     "more than {most} questions about words of untrusted text in one task; "
     "the last was {tool}: something that was read may be steering the session"
@@ -58,7 +55,7 @@ _NO_INPUT = ("", "\x03")
 class CallFacts(Struct, frozen=True):
     """A call as the rule sees it."""
 
-    effect: rules.Effect
+    effect: CallEffect
     named: NamedCall
 
 
@@ -126,8 +123,12 @@ class WorkerProvenance:
             return judged
         if rule.is_off or not (words.is_tainted or rule.from_person):
             return judged
+        # Only sessions that read untrusted text need these.
+        from forge_cli.engine.provenance.rule import decide
+        from forge_cli.engine.provenance.words import text_of
+
         facts = self.facts_of(judged)
-        finding = rules.decide(facts.effect, facts.named, words)
+        finding = decide(facts.effect, facts.named, words)
         if not words.is_tainted:
             return self._loosened(judged, facts, finding)
         words.write(text_of(judged.args))
@@ -141,10 +142,10 @@ class WorkerProvenance:
             if judged.verdict.approval is Approval.ASK:
                 # As it would ask anyway: what its trial shows decides why.
                 return replace(judged, verdict=replace(judged.verdict, provenance=finding.reasons))
-            return _asking(judged, _WHY, finding, rule, undoable_if_tried=True)
+            return _asking(judged, _WHY, finding.reasons, rule, undoable_if_tried=True)
         if rule.other == "blocked":
-            return _blocked(judged, _why(facts), finding, rule)
-        return _asking(judged, _why(facts), finding, rule)
+            return _blocked(judged, _why(facts), finding.reasons, rule)
+        return _asking(judged, _why(facts), finding.reasons, rule)
 
     def after_trial(self, judged: Judged, *, undoable: bool) -> Judged:
         """Return a call with the verdict after its trial, which shows whether it can be undone."""
@@ -152,12 +153,11 @@ class WorkerProvenance:
         if undoable:
             reason = _WHY_TRIED if verdict.rule == RULE else verdict.reason
             return replace(judged, verdict=replace(verdict, reason=reason, provenance=()))
-        finding = rules.Finding(verdict.provenance)
         if self.rule.other == "blocked":
-            return _blocked(judged, _WHY, finding, self.rule)
+            return _blocked(judged, _WHY, verdict.provenance, self.rule)
         if verdict.rule == RULE:
             return replace(judged, verdict=replace(verdict, undoable_if_tried=False))
-        return _asking(judged, _WHY, finding, self.rule)
+        return _asking(judged, _WHY, verdict.provenance, self.rule)
 
     def answered(self, judged: Judged, decision: ApprovalDecision) -> None:
         """Take the answer to a question about a call."""
@@ -192,6 +192,10 @@ class WorkerProvenance:
         if outcome.status in ("denied", "blocked", "invalid", "not_found"):
             return
         real = judged.target or judged
+        self._note_writing(real.offer, real.args)
+        if self._is_plain(real):
+            self._read(Read(real.tool.name, outcome.text(), "neutral"), judged.call.id)
+            return
         held = tried or judged.verdict.basis == "covered"
         facts = self._result_facts(
             real.offer, real.args, real.places, held=held, call=judged.call.id
@@ -206,6 +210,10 @@ class WorkerProvenance:
         A tool that this worker does not have belongs to a child: its results are a stranger's.
         """
         held = bool(more.pop("held", False))
+        if offer is not None:
+            self._note_writing(offer, args)
+        from forge_cli.engine.provenance.sources import ResultFacts
+
         if offer is None:
             facts = ResultFacts(tool=tool, output=None if tool in _LOCAL_TOOLS else "untrusted")
             if tool in _LINE_ARGS:
@@ -226,35 +234,64 @@ class WorkerProvenance:
         line: int | None = None,
         time: str | None = None,
     ) -> None:
+        from forge_cli.engine.provenance.sources import trust_in
+
         found = trust_in(facts, args, self.rule, self._zones, self._worker.workspace)
         trust = found.trust
-        if trust == "trusted" and found.source and not found.files:
-            self._note_writing(found.source, facts, args)
-            if found.source in self.words.written:
-                trust = "neutral"
+        store = f"{facts.toolset}/{facts.server or ''}"
+        if trust == "trusted" and not found.files and store in self.words.written:
+            trust = "neutral"
         read = Read(
             facts.tool,
             text,
             trust,
             found.from_network,
             found.title,
-            call,
-            self.words.line_of() if line is None else line,
-            _now() if time is None else time,
-            found.files,
-            found.tracked,
+            files=found.files,
+            tracked=found.tracked,
         )
-        self.words.take(read)
+        self._read(read, call, line, time)
 
-    def _note_writing(self, source: str, facts: ResultFacts, args: Mapping[str, Any]) -> None:
-        """Note that the session wrote words of strangers to a source that is trusted."""
-        if not self.words.is_tainted or facts.effects == frozenset({Effect.READ}):
+    def _read(
+        self, read: Read, call: str, line: int | None = None, time: str | None = None
+    ) -> None:
+        line = self.words.line_of() if line is None else line
+        self.words.take(replace(read, call=call, line=line, time=time or _now()))
+
+    def _is_plain(self, judged: Judged) -> bool:
+        """Return True if a result is neither trusted nor untrusted, whatever it says."""
+        tool = judged.tool
+        is_online = tool.effects is not None and Effect.NETWORK in tool.effects
+        sources = (*self.rule.untrusted, *self.rule.trusted)
+        is_named = any(each.startswith("tool:") for each in sources)
+        return not (
+            _server_of(tool) is not None
+            or is_online
+            or is_named
+            or tool.output is not None
+            or judged.places
+            or judged.offer.toolset in ("web", "shell", "filesystem")
+        )
+
+    def _note_writing(self, offer: Offer, args: Mapping[str, Any]) -> None:
+        """Note that the session may have written words of strangers to a store.
+
+        What the tools of the same toolset or server bring from then on is not trusted.
+        """
+        tool = offer.tool
+        if not self.words.is_tainted or tool.read_only:
             return
+        if tool.effects is not None and tool.effects <= {Effect.READ, Effect.NETWORK}:
+            return
+        from forge_cli.engine.provenance.words import parts_of
+
         if not all(map(self.words.is_known, parts_of(list(args.values())))):
-            self.words.written.add(source)
+            self.words.written.add(f"{offer.toolset}/{_server_of(tool) or ''}")
 
     def facts_of(self, judged: Judged) -> CallFacts:
         """Return what a call can do, and its words."""
+        from forge_cli.engine.provenance.named import NamedCall, name_call, name_line
+
         real = judged.target or judged
         tool = real.tool
         effect = self._effect_of(real)
@@ -272,7 +309,7 @@ class WorkerProvenance:
         skip = [name for name, value in real.args.items() if _is_default(tool, name, value)]
         return CallFacts(effect, name_call(tool.name, real.args, stated, skip=skip))
 
-    def _effect_of(self, judged: Judged) -> rules.Effect:
+    def _effect_of(self, judged: Judged) -> CallEffect:
         tool = judged.tool
         if tool.delegates or tool.read_only:
             return "none"
@@ -290,7 +327,7 @@ class WorkerProvenance:
             return "undoable" if _is_own_store(judged) else "lasting"
         return "undoable"
 
-    def _effect_of_command(self, judged: Judged) -> rules.Effect:
+    def _effect_of_command(self, judged: Judged) -> CallEffect:
         line = _line_of_call(judged) or ""
         name = judged.offer.original or judged.tool.name
         if name == "write_stdin" and line in _NO_INPUT:
@@ -307,7 +344,7 @@ class WorkerProvenance:
         real = judged.target or judged
         return facts.effect == "command" and real.verdict.tried_first
 
-    def _loosened(self, judged: Judged, facts: CallFacts, finding: rules.Finding) -> Judged:
+    def _loosened(self, judged: Judged, facts: CallFacts, finding: Finding) -> Judged:
         """Return a call that need not ask, because the person named all of it."""
         verdict = judged.verdict
         if (
@@ -334,8 +371,6 @@ class WorkerProvenance:
         call: str,
     ) -> ResultFacts:
         tool = offer.tool
-        source = tool.source
-        is_server = source is not None and source.kind == "mcp"
         command: str | None = None
         if offer.toolset == "shell" and (offer.original or tool.name) in SHELL_TOOLS:
             command = str(args.get("command") or args.get("chars") or "")
@@ -346,10 +381,12 @@ class WorkerProvenance:
             had_network = network is not False
             if not isinstance(network, bool):
                 reached = call in self.words.reached
+        from forge_cli.engine.provenance.sources import ResultFacts
+
         return ResultFacts(
             tool=tool.name,
             toolset=offer.toolset,
-            server=source.origin if is_server and source is not None else None,
+            server=_server_of(tool),
             effects=tool.effects,
             output=tool.output,
             places=tuple(self._places_read(places)),
@@ -359,6 +396,8 @@ class WorkerProvenance:
         )
 
     def _places_read(self, places: Sequence[JudgedPath]) -> Iterator[PlaceRead]:
+        from forge_cli.engine.provenance.places import PlaceRead, zone_of
+
         for each in places:
             if each.use.access.changes:
                 continue
@@ -371,6 +410,7 @@ class WorkerProvenance:
                 yield PlaceRead(folder / rest if rest else folder, zone)
 
     def _recorded_places(self, offer: Offer, args: JsonObject) -> list[JudgedPath]:
+        from forge_cli.engine.provenance.places import zone_of
         from forge_cli.sandbox.files.sandbox import JudgedPath
 
         found: list[JudgedPath] = []
@@ -401,6 +441,8 @@ class WorkerProvenance:
         return self._worker.isolation.level is not IsolationLevel.OFF and self._confines()
 
     def _exists(self, word: str) -> bool:
+        from forge_cli.engine.provenance.places import zone_of
+
         try:
             path = (self._worker.workspace / word).resolve()
             return path.exists() and zone_of(path, self._zones) is not None
@@ -429,6 +471,12 @@ _LOCAL_TOOLS = frozenset(
     )
 )
 """Tools of forge that bring no text of strangers by themselves."""
+
+
+def _server_of(tool: Tool) -> str | None:
+    """Return the name of the MCP server of a tool, if it has one."""
+    source = tool.source
+    return source.origin if source is not None and source.kind == "mcp" else None
 
 
 def _is_of_model(caller: AnyCaller) -> bool:
@@ -484,16 +532,18 @@ def _why(facts: CallFacts) -> str:
     return _WHY_ADDRESS if facts.effect == "reads" else _WHY
 
 
-def _blocked(judged: Judged, reason: str, finding: rules.Finding, rule: Provenance) -> Judged:
+def _blocked(
+    judged: Judged, reason: str, reasons: tuple[ValueOrigin, ...], rule: Provenance
+) -> Judged:
     """Return a call that is blocked, with the values that nobody named in its reason."""
-    named = "; ".join(f"{visible(each.value)}: {each.sentence()}" for each in finding.reasons)
+    named = "; ".join(f"{visible(each.value)}: {each.sentence()}" for each in reasons)
     verdict = Verdict(
         Approval.BLOCKED,
         f"{reason} ({named})",
         RULE,
         rule.where,
         by="rule",
-        provenance=finding.reasons,
+        provenance=reasons,
     )
     return replace(judged, verdict=verdict)
 
@@ -501,7 +551,7 @@ def _blocked(judged: Judged, reason: str, finding: rules.Finding, rule: Provenan
 def _asking(
     judged: Judged,
     reason: str,
-    finding: rules.Finding,
+    reasons: tuple[ValueOrigin, ...],
     rule: Provenance,
     *,
     undoable_if_tried: bool = False,
@@ -522,7 +572,7 @@ def _asking(
         risk=before.risk,
         basis=before.basis,
         tried_first=before.tried_first,
-        provenance=finding.reasons,
+        provenance=reasons,
         undoable_if_tried=undoable_if_tried,
     )
     return replace(judged, verdict=verdict)

@@ -5,31 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from forge_cli.bashrules.face import ReadLine, read
 from forge_cli.core.approval import Effect
-from forge_cli.engine.provenance.data import load_table
 from forge_cli.engine.provenance.index import Trust
-from forge_cli.engine.provenance.named import command_words, only_reads
-from forge_cli.engine.provenance.words import is_here
+from forge_cli.engine.provenance.places import PlaceRead
 from forge_cli.files.provenance import Provenance
-
-SHELL_TOOLS = ("shell", "exec_command", "write_stdin")
-_READERS = frozenset(("cat", "head", "tail", "nl", "grep", "rg"))
-"""Programs whose output is that of the files that they name."""
-_RECURSIVE = frozenset(("grep", "rg", "find", "ls", "tree", "git"))
-
-
-class PlaceRead(Struct, frozen=True):
-    """A path that a call reads, and the zone of the real file; None outside of the zones."""
-
-    path: Path
-    zone: str | None
 
 
 class ResultFacts(Struct, frozen=True, kw_only=True):
@@ -61,8 +45,6 @@ class Trusted(Struct, frozen=True):
     """Trusted only if these are as they were when the session began."""
     tracked: bool = False
     """True if git has to track the files as well."""
-    source: str = ""
-    """The trusted source, such as ``mcp:contacts``, which the session may have written to."""
 
 
 def trust_in(
@@ -78,7 +60,9 @@ def trust_in(
     """
     places = facts.places
     if facts.command is not None:
-        places = tuple(places_of_line(read(facts.command), zones, folder))
+        from forge_cli.engine.provenance.commands import places_of_line
+
+        places = tuple(places_of_line(facts.command, zones, folder))
     names = list(_names(facts, places, folder))
     network = _is_from_network(facts)
     title = _title(facts, args)
@@ -91,9 +75,9 @@ def trust_in(
     found = next((name for name in names if _is_among(rule.trusted, name)), None)
     if found is not None:
         is_file = found.startswith(("zone:", "file:"))
-        return Trusted("trusted", network, title, files if is_file else (), source=found)
+        return Trusted("trusted", network, title, files if is_file else ())
     if facts.output == "trusted":
-        return Trusted("trusted", network, title, source=f"tool:{facts.tool}")
+        return Trusted("trusted", network, title)
     if facts.output == "untrusted" or any(name in rule.untrusted for name in names):
         return Trusted("untrusted", network, title)
     if _shows_files(facts, places):
@@ -109,9 +93,11 @@ def _names(facts: ResultFacts, places: Sequence[PlaceRead], folder: Path) -> Ite
     elif _is_from_network(facts) and facts.command is None:
         yield "web"
     if facts.command is not None:
+        from forge_cli.engine.provenance.commands import first_words
+
         yield f"command:{facts.command}"
-        for words in command_words(read(facts.command)):
-            yield f"command:{' '.join(words)}"
+        for words in first_words(facts.command):
+            yield f"command:{words}"
         if _may_have_reached(facts):
             yield "commands"
     for place in places:
@@ -154,69 +140,9 @@ def _may_have_reached(facts: ResultFacts) -> bool:
         return False
     if facts.reached is not None:
         return facts.reached
-    parsed = read(facts.command)
-    if parsed.unreadable is not None:
-        return True
-    return not all(map(_is_local, command_words(parsed)))
+    from forge_cli.engine.provenance.commands import stays_here
 
-
-def _is_local(words: Sequence[str]) -> bool:
-    table = _local_programs()
-    program = os.path.basename(words[0])
-    if program in ("curl", "wget") and is_here(" ".join(words[1:])):
-        return True
-    if program in ("python", "python3") and words[1:2] == ["-m"]:
-        words = words[2:]
-        program = words[0] if words else ""
-    if program in table["local"]:
-        return True
-    if program == "git":
-        words = _without_options(words)
-    rest = [word for word in words[1:] if not word.startswith("-")]
-    return bool(rest) and rest[0] in table["some"].get(program, ())
-
-
-def _without_options(words: Sequence[str]) -> list[str]:
-    """Return the words of a git command without ``-C FOLDER`` and ``-c KEY=VALUE``."""
-    found: list[str] = []
-    skips = False
-    for word in words:
-        if skips:
-            skips = False
-        elif word in ("-C", "-c"):
-            skips = True
-        else:
-            found.append(word)
-    return found
-
-
-@cache
-def _local_programs() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = load_table("commands.yaml")
-    return table
-
-
-def places_of_line(
-    parsed: ReadLine, zones: Mapping[str, Path], folder: Path
-) -> Iterator[PlaceRead]:
-    """Yield the existing files and folders that a line names, with their zones."""
-    for words in command_words(parsed):
-        named = False
-        for word in words[1:]:
-            path = Path(os.path.realpath(folder / os.path.expanduser(word)))
-            if word.startswith("-") or not os.path.lexists(path):
-                continue
-            named = True
-            yield PlaceRead(path, zone_of(path, zones))
-        if not named and os.path.basename(words[0]) in _RECURSIVE:
-            real = Path(os.path.realpath(folder))
-            yield PlaceRead(real, zone_of(real, zones))
-
-
-def zone_of(path: Path, zones: Mapping[str, Path]) -> str | None:
-    """Return the zone of a real path, the innermost of several; None outside of all."""
-    around = [name for name, folder in zones.items() if path.is_relative_to(folder)]
-    return max(around, key=lambda name: len(zones[name].parts), default=None)
+    return not stays_here(facts.command)
 
 
 def _holds_untrusted_zone(
@@ -237,9 +163,9 @@ def _shows_files(facts: ResultFacts, places: Sequence[PlaceRead]) -> bool:
         return False
     if facts.command is None:
         return facts.toolset == "filesystem" and facts.effects == frozenset({Effect.READ})
-    parsed = read(facts.command)
-    words = list(command_words(parsed))
-    return only_reads(parsed) and all(os.path.basename(each[0]) in _READERS for each in words)
+    from forge_cli.engine.provenance.commands import shows_files
+
+    return shows_files(facts.command)
 
 
 def _title(facts: ResultFacts, args: Mapping[str, Any]) -> str:

@@ -28,6 +28,8 @@ _TYPED = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[.,;:!?\n]")
 _NEGATIONS = frozenset(
     ("not", "never", "no", "without", "avoid", "cannot", "dont", "nor", "instead")
 )
+_WEB = frozenset(("http", "https", "ws", "wss", "ftp", "ftps", "ssh", "git", "sftp"))
+_DOTTED = re.compile(r"[.:]")
 _HERE = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - nothing is bound
 MAX_NEGATED = 4
 """How many words after a "not" it takes away: "do not send or merge" names neither."""
@@ -174,10 +176,17 @@ def is_here(text: str) -> bool:
 
 
 def reaches(part: str) -> bool:
-    """Return True if a normalised part is an address of a mailbox, a host or a page elsewhere."""
-    if host_of(part) in _HERE or part.partition("/")[0].partition(":")[0] in _HERE:
+    """Return True if a normalised part is an address of a mailbox, a host or a page elsewhere.
+
+    An address such as ``note://1`` means something to its server only.
+    """
+    host = host_of(part)
+    if host in _HERE or part.partition("/")[0].partition(":")[0] in _HERE:
         return False
-    return "://" in part or "@" in part or host_of(part) is not None
+    scheme, colon, _ = part.partition("://")
+    if colon and scheme not in _WEB:
+        return host is not None and bool(_DOTTED.search(host))
+    return bool(colon) or "@" in part or host is not None
 
 
 def text_of(value: object) -> str:

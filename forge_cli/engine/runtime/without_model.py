@@ -13,6 +13,7 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.provenance.index import SessionWords
 from forge_cli.engine.runtime.assemble import Assembler
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.wiring import Assembly, Wiring
@@ -44,12 +45,14 @@ async def opened(
     home: Path | None = None,
     user_text: str | None = None,
     is_told: Callable[[str], bool] = lambda message: True,
+    words: SessionWords | None = None,
 ) -> AsyncIterator[Assembly]:
     """Open a worker's tools and its gate without a model.
 
     Without ``make_zones``, calls can only be judged. Without ``confines``, another program runs
     the commands and confines nothing. ``home`` replaces forge's own folder, and ``user_text`` the
-    user's config.yaml. ``is_told`` returns False for messages to leave out.
+    user's config.yaml. ``is_told`` returns False for messages to leave out. ``words`` are those of
+    a session, by which its calls are judged.
     """
     bus = bus or EventBus()
     folder = PreparedWorker(worker, host or PluginHost(), home).within(workspace)
@@ -71,5 +74,6 @@ async def opened(
             parent=parent,
             make_zones=make_zones,
             confines=confines,
+            words=words,
         )
         yield await assembler.assemble()

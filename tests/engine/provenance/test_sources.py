@@ -1,4 +1,7 @@
-"""The trust in a result: by its tool, its files and its command."""
+"""The trust in a result: by its tool, its files and its command.
+
+Covers forge_cli.engine.provenance.commands and forge_cli.engine.provenance.places as well.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +9,8 @@ from typing import Any
 import pytest
 
 from forge_cli.core.approval import Effect
-from forge_cli.engine.provenance.sources import PlaceRead, ResultFacts, trust_in
+from forge_cli.engine.provenance.places import PlaceRead
+from forge_cli.engine.provenance.sources import ResultFacts, trust_in
 from forge_cli.files.provenance import Provenance
 
 READ = frozenset({Effect.READ})

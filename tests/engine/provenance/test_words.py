@@ -120,7 +120,8 @@ def test_host_is_the_one_that_is_reached(part: str, host: str | None) -> None:
 
 def test_addresses_reach_somebody_and_words_do_not() -> None:
     assert all(map(reaches, ["a@b.example", "https://x", "docs.example/page"]))
-    assert not any(map(reaches, ["hello", "5", "src/app"]))
+    assert not any(map(reaches, ["hello", "5", "src/app", "note://a/b", "http://127.0.0.1:8000/x"]))
+    assert all(map(reaches, ["http://intranet/x", "ldap://evil.example/x"]))
 
 
 def test_forms_of_a_verb_are_equal() -> None:
