@@ -40,7 +40,7 @@ MODES = ("ask", "accept edits", "draft")
 _ASKED = r"\[y\]es\s+once,.*?why\s+>"
 _SETS = r"\[y\]es,\s+\[n\]o,.*?>"
 _PAGE = r"-- \[Enter\].*?>"
-_REVIEW = r"\[q\].*?>"
+_REVIEW = r"\[a\] take (\[s\] leave \[r\])?.*?>"
 _DONE = r"Done with the task\."
 _SUBJECT = re.compile(r"coder wants to call .*?(?=\r|\n)")
 _BOTH = re.compile(
@@ -128,7 +128,7 @@ def play(name: str, mode: str, *, seconds: float = 300) -> Asked:
             child.send("y\n")
         child.sendline("/exit")
         while child.expect([_REVIEW, pexpect.EOF]) == 0:
-            child.send("r\n")
+            child.send("r\n" if child.match[1] else "a\n")
         child.close()
         return asked
 
