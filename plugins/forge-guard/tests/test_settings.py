@@ -102,7 +102,7 @@ def test_installation_is_shown_and_removed_without_a_trace(machine: Machine) -> 
             if line.startswith("-") and not line.startswith("---")
         ][1:]
     assert "asks forge already" in machine.guard("install", "claude", "--project")
-    stands = [line.split()[:3] for line in machine.guard("status").splitlines()[1:]]
+    stands = [line.split()[:3] for line in machine.guard("status", "--no-probe").splitlines()[1:]]
     assert stands == [
         [tool, place, says]
         for tool in tools
@@ -146,7 +146,7 @@ def test_empty_folder_is_kept_after_removal(machine: Machine, place: str) -> Non
     named = place.removeprefix("--")
     for tool in ("claude", "codex", "gemini", "opencode"):
         machine.guard("install", tool, place)
-        (row,) = machine.guard("status", tool, place).splitlines()[1:]
+        (row,) = machine.guard("status", tool, place, "--no-probe").splitlines()[1:]
         assert row.split()[:3] == [tool, named, "asks"]
         machine.guard("uninstall", tool, place)
     assert [path.name for path in machine.project.iterdir()] == []

@@ -31,6 +31,9 @@ PresetOption = Annotated[
     str | None,
     typer.Option("--preset", metavar="|".join(PRESETS), help="The policy to write."),
 ]
+NoProbeOption = Annotated[
+    bool, typer.Option("--no-probe", help="Do not run the tool to see whether its hook runs.")
+]
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="In the settings of this folder only.")
 ]
@@ -44,6 +47,7 @@ def install(
     tool: ToolArgument,
     *,
     preset: PresetOption = None,
+    no_probe: NoProbeOption = False,
     project: ProjectOption = False,
     user: UserOption = False,
 ) -> None:
@@ -57,7 +61,7 @@ def install(
         typer.echo(f"{tool} asks forge already: {file}")
     if target.told:
         typer.echo(target.told)
-    if shutil.which(tool):
+    if shutil.which(tool) and not no_probe:
         _show(probe(tool, file, target.read(file), _tell))
 
 
@@ -82,6 +86,7 @@ def status(
         bool, typer.Option("--project", help="Only the settings of this folder.")
     ] = False,
     user: Annotated[bool, typer.Option("--user", help="Only your own settings.")] = False,
+    no_probe: NoProbeOption = False,
 ) -> None:
     """Show which tools ask forge, by which policy, and whether their hooks are in force.
 
@@ -109,7 +114,7 @@ def status(
                 state = "-"
             row = f"{target.tool:9} {place:8} {state:9} {file}"
             found: list[Probed] = []
-            if state == "asks":
+            if state == "asks" and not no_probe:
                 found = probe(target.tool, file, text, _tell)
             if found and found[0].state == "unknown" and shutil.which(target.tool) is None:
                 row += f" ({found.pop(0).why})"
