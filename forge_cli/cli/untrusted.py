@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from forge_cli.cli.courses import workspace_of
 from forge_cli.cli.notices import warn
@@ -37,27 +36,27 @@ def show_words(name: str, session: str, directory: Path | None, *, as_json: bool
     if not isinstance(start, SessionStart):
         hint = "forge sessions list shows them"
         raise WorkerError(Mark(str(log.path)), "not a session log", hint=hint)
-    with data_output():
+    with data_output() as out:
         found = in_loop(judge_words, name, workspace_of(start.workspace, directory), log.lines)
         if as_json:
-            print_json(found.wire())
+            print_json(found.wire(), out)
             return
         for each in found.asks:
-            _say(described(ToolCall("", each.tool, each.input)))
+            _say(described(ToolCall("", each.tool, each.input)), out)
             for origin in each.provenance:
-                _say(f"  {_line_of(origin)}")
-        _say(_sum_up(found))
+                _say(f"  {_line_of(origin)}", out)
+        _say(_sum_up(found), out)
 
 
 def show_all_words(*, as_json: bool) -> None:
     """Show how many calls of every past session would ask."""
-    with data_output():
+    with data_output() as out:
         found = in_loop(judge_all_words, warn)
         if as_json:
-            print_json([each.wire() for each in found])
+            print_json([each.wire() for each in found], out)
             return
         for line in _overview(found):
-            _say(line)
+            _say(line, out)
 
 
 def _overview(found: Sequence[PastWords]) -> Iterator[str]:
@@ -88,5 +87,5 @@ def _line_of(origin: ValueOrigin) -> str:
     return f"{origin.argument}: {origin.value}: {origin.sentence()}{place}"
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(wrap_for(sys.stdout, visible(text), 4) + "\n")
+def _say(text: str, out: TextIO) -> None:
+    out.write(wrap_for(out, visible(text), 4) + "\n")

@@ -52,6 +52,7 @@ def recorded(project: Project) -> Project:
 
 def test_calls_that_would_ask_are_shown_with_their_values(recorded: Project) -> None:
     done = recorded.forge("approve", "worker.yaml", "--against", "last", "--provenance", "--json")
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["calls"], found["untrusted"]) == (3, "the result of fetch #1")
     [asks] = found["asks"]
@@ -63,6 +64,7 @@ def test_calls_that_would_ask_are_shown_with_their_values(recorded: Project) -> 
 
 def test_all_sessions_are_counted(recorded: Project) -> None:
     done = recorded.forge("approvals", "audit", "--provenance")
+    assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert last == (
         "1 of 3 calls would have asked, in 1 past session, of which 1 read untrusted text"
