@@ -302,7 +302,9 @@ def granting(which: int, given: list[str]) -> Callable[[ApprovalRequest], Approv
 
 def lending_worker(project: Project, clients: Path) -> None:
     zones = f"[{{name: code, path: ., mode: rw}}, {{name: clients, path: {clients}, mode: ro}}]"
-    text = f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n"
+    # What a daemon prints is untrusted, and asks again; these tests are about its socket.
+    rule = "provenance: {after_untrusted: {other: 'off'}}"
+    text = f"name: w\n{rule}\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n"
     project.write("worker.yaml", text)
 
 
