@@ -34,6 +34,8 @@ from forge_cli.sandbox.protected import protected_among
 _GIT_RECORDS = frozenset({"objects", "refs", "logs", "index", "HEAD", "ORIG_HEAD"})
 """Files below ``.git`` that record commits; its hooks and its config are commands that git runs."""
 _GIT_NOTES = frozenset({"COMMIT_EDITMSG", "MERGE_MSG", "FETCH_HEAD", "packed-refs", "shallow"})
+_GIT_ALTERNATES = frozenset({"alternates", "http-alternates"})
+"""Files in ``.git/objects/info`` that name other places from which git reads objects."""
 Base = Callable[[PathChange], bytes | None]
 """Returns a file as the draft found it; None if no copy of it is known."""
 
@@ -328,7 +330,8 @@ def _protected(change: PathChange) -> str | None:
     """Return why the name of a path is protected; records of git are not."""
     if ".git" in change.parts:
         inside = change.parts[change.parts.index(".git") + 1 :]
-        if not inside or inside[0] in _GIT_RECORDS | _GIT_NOTES:
+        leads_out = inside[:2] == ("objects", "info") and inside[-1] in _GIT_ALTERNATES
+        if not leads_out and (not inside or inside[0] in _GIT_RECORDS | _GIT_NOTES):
             return None
     found = protected_among(change.parts)
     return found[1] if found else change.loaded

@@ -193,6 +193,7 @@ def test_protected_names_change_unasked_and_are_taken_by_name(drafter: Project) 
         call("write_file", path=".github/workflows/ci.yml", content="on: push\n"),
         shell("mkdir .vscode && echo {} > .vscode/tasks.json && echo x > plain.txt"),
         shell("git init -q . && printf '#!/bin/sh\\n' > .git/hooks/pre-commit"),
+        shell("echo /elsewhere > .git/objects/info/alternates"),
         shell("git config user.name a && git config user.email a@b && git add plain.txt"),
         shell("git commit -qm one"),
     )
@@ -204,6 +205,7 @@ def test_protected_names_change_unasked_and_are_taken_by_name(drafter: Project) 
     made = {str(path.relative_to(drafter.folder)) for path in drafter.folder.rglob("*")}
     assert "plain.txt" in made
     assert not made & {".env", ".github", ".vscode", ".git/hooks/pre-commit", ".git/config"}
+    assert ".git/objects/info/alternates" not in made
     named = drafter.forge("drafts", "apply", "last", ".env", ".github/workflows/ci.yml")
     assert named.returncode == 0, named
     assert drafter.read(".github/workflows/ci.yml") == "on: push\n"
