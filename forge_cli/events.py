@@ -19,6 +19,7 @@ from forge_cli.core.approval import (
     GrantRule,
     JudgedPart,
     OnAsk,
+    ValueOrigin,
 )
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.event_kinds import OtherEvent
@@ -114,6 +115,7 @@ __all__ = [
     "TurnStart",
     "Usage",
     "UserInput",
+    "ValueOrigin",
     "WorkerUpdate",
 ]
 

@@ -457,7 +457,10 @@ def test_changelog_has_a_dated_section_for_each_release() -> None:
     versions = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
     released = [version for version in versions if not version.endswith(" (unreleased)")]
     assert len(versions) - len(released) <= 1
-    assert released[0].startswith(f"{__version__} (")
+    if ".dev" in __version__:
+        assert versions[0] == f"{__version__.partition('.dev')[0]} (unreleased)"
+    else:
+        assert released[0].startswith(f"{__version__} (")
     assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", each) for each in released)
 
 

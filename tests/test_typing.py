@@ -241,7 +241,7 @@ def test_help_describes_each_option_of_a_tool() -> None:
     text = pydoc.render_doc(tool, renderer=pydoc.plaintext)
     stated = inspect.signature(tool).parameters.values()
     options = [each.name for each in stated if each.kind is each.KEYWORD_ONLY]
-    assert len(options) == 13
+    assert len(options) == 15
     assert [name for name in options if not re.search(rf"^ +{name}: \S", text, re.MULTILINE)] == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from forge_cli.bashrules.allow.find_exec import with_found_names
@@ -29,6 +31,7 @@ class ReadLine(Struct, frozen=True):
         return self.commands
 
 
+@lru_cache(maxsize=64)
 def read(line: str) -> ReadLine:
     """Read a line as bash would. Nothing is run, and no file is looked at."""
     try:

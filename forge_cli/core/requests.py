@@ -145,7 +145,7 @@ class ResourceSpec(Struct, frozen=True):
             pattern += re.escape(self.uri[at : hole.start()]) + ("(.+)" if hole[1] else "([^/]+)")
             names.append(hole[2])
             at = hole.end()
-        found = re.fullmatch(pattern + re.escape(self.uri[at:]), uri)
+        found = re.fullmatch(pattern + re.escape(self.uri[at:]), uri, re.DOTALL)
         if found is None:
             return None
         return dict(zip(names, found.groups(), strict=True))

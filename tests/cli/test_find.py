@@ -52,7 +52,7 @@ def test_worker_names_work_in_every_command(cli, project) -> None:
     cli("run", "writer", "me", "-p", *MODEL, "--record", "r.jsonl")
     assert cli("approve", "writer", "--against", "r.jsonl", "--json").code == 0
     assert cli("replay", "r.jsonl", "--worker", "writer").out == "no drift: 1 turn, 0 calls\n"
-    assert "there is no record" in cli("test", "writer").err
+    assert "has a record in a folder tests/" in cli("test", "writer").err
 
 
 def test_run_without_a_model_names_the_ways_to_set_one(cli, monkeypatch) -> None:

@@ -27,8 +27,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 confined = pytest.param("auto", marks=pytest.mark.needs("bwrap"))
 LEVELS = pytest.mark.parametrize("level", ["off", confined])
 
+# Nobody knows what a shell session has read; these tests are about its lines.
 WORKER = """
 name: w
+provenance: {{after_untrusted: {{other: "off"}}}}
 sandbox:
   isolation: {level}
   zones:

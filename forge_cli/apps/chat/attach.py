@@ -77,7 +77,7 @@ OVER = "Ctrl+D leaves; a message starts the session again"
 
 @app.command()
 def attach(session: SessionArgument) -> None:
-    """Show a session in the background on this terminal, answer it and talk with it.
+    """Watch a session in the background, answer it, talk with it.
 
     Ctrl+D leaves it running. A parked session is started again.
     """

@@ -33,7 +33,7 @@ def inbox(
     as_json: JsonOption = False,
     count: Annotated[bool, typer.Option("--count", help="Print only the number.")] = False,
 ) -> None:
-    """Show what waits for you: questions, drafts to review, and ended runs, the newest first.
+    """Show what waits for you: questions, drafts and ended runs.
 
     On a terminal, a number or Enter opens an item: a question is asked as at a prompt, and a draft
     is reviewed. An ended run is listed until you have seen it here.

@@ -31,7 +31,7 @@ def send(
     session: SessionArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
 ) -> None:
-    """Send a message to a session, which reads it after its current work.
+    """Send a message to a session, for after its current work.
 
     A session that has ended starts again with the message.
     """

@@ -42,7 +42,7 @@ def stop(
         bool, typer.Option("--now", help="End the process at once; the session can be resumed.")
     ] = False,
 ) -> None:
-    """Stop a session: its running call ends, and the session can be resumed."""
+    """Stop a session, which can be resumed."""
     path = find_background(session)
     pid = lock_holder(path)
     if pid is None:

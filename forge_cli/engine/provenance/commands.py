@@ -35,7 +35,8 @@ def shows_files(line: str) -> bool:
     """Return True if the output of a line is the text of the files that it names."""
     parsed = read(line)
     programs = [os.path.basename(words[0]) for words in command_words(parsed)]
-    return only_reads(parsed) and _READERS.issuperset(programs)
+    # The cheap question first: only_reads judges the line.
+    return _READERS.issuperset(programs) and only_reads(parsed)
 
 
 def _is_local(words: Sequence[str]) -> bool:

@@ -322,5 +322,7 @@ def test_registry_entry_is_valid() -> None:
             },
         },
     )
-    assert entry["version"] == forge_cli.__version__
-    assert entry["distribution"]["uvx"]["package"] == f"forge-workers=={forge_cli.__version__}"
+    changelog = (Path(__file__).parents[3] / "CHANGELOG.md").read_text()
+    released = re.search(r"^## (\S+) \(\d", changelog, re.MULTILINE)[1]  # type: ignore[index]
+    assert entry["version"] == released
+    assert entry["distribution"]["uvx"]["package"] == f"forge-workers=={released}"
