@@ -240,9 +240,15 @@ def _tell_ends(waiting: dict[int, socket.socket]) -> None:
             if child in waiting:
                 with (
                     waiting.pop(child) as connection,
-                    suppress(BrokenPipeError),
+                    suppress(BrokenPipeError, ConnectionResetError),
                 ):  # whoever wanted to know has gone
                     connection.sendall(status.to_bytes(8, "big"))
+                    # A signal that was not read would make the kernel reset the connection at its
+                    # close, and the client would lose the status.
+                    connection.setblocking(False)
+                    with suppress(BlockingIOError):
+                        while connection.recv(64):
+                            pass
 
 
 def _complete(model: Any) -> None:
